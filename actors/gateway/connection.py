@@ -29,6 +29,7 @@ from actors.core.supported_apis import lacks
 from actors.gateway import request_faults
 from actors.gateway.authentication import SaslAuthentication, handshake_seconds
 from actors.gateway.limits import MemoryPool, TraceRateLimit
+from actors.gateway.paced_reports import DenialReport, denial_of
 from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.throttling import Charge, Throttle
@@ -36,7 +37,6 @@ from actors.gateway.tls_stream import TlsSocket, TlsStream
 from actors.gateway.vault import OF_TOKENS, WITH_SECRETS, Vault
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import errors
-from messages.acls import znode_name
 from messages.apis import API_BY_KEY, API_BY_REQUEST, APIS
 from messages.apis.fetch import FetchRequest, FetchResponse
 from messages.apis.produce import ProduceRequest
@@ -47,7 +47,6 @@ from messages.network import (
     ClientRequest,
     ClientRequests,
     ClientResponse,
-    Denial,
     client_request,
 )
 from messages.node import NodeSettings
@@ -130,6 +129,8 @@ class Gateway(Protocol):
     """The faults and the journal of requests; None if the node is not one of a cluster for tests."""
     throttle: Throttle | None
     """The client quotas; None if no client has one."""
+    denials: DenialReport
+    """The report of refused operations."""
 
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: request_faults.RequestFault) -> None:
         """Report that a fault was injected into a request."""
@@ -151,9 +152,6 @@ class Gateway(Protocol):
 
     def authentication_failed(self, listener: str, mechanism: str) -> None:
         """Report that a client has failed to authenticate."""
-
-    def access_denied(self, denial: Denial) -> None:
-        """Report that the authorizer has refused an operation."""
 
     def fetch_throttled(self, throttled: FetchThrottled) -> None:
         """Report that an empty response was sent in place of the one to a fetch."""
@@ -557,14 +555,13 @@ class Connection:
 
     def _log_refusal(self, header: RequestHeader, refused: RefusedAccess) -> None:
         """Write Kafka's line about a refused operation, and report it."""
-        operation, resource, name = znode_name(refused.operation), znode_name(refused.resource), refused.name[:250]
         api = API_BY_KEY[header.api_key].name
+        denial = denial_of(self.principal, self.address, header.client_id or "", api, refused)
         self._gateway.audit.info(
             "Principal = %.200s is Denied Operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s",
-            *(self.principal, operation, self.address, resource, name, api),
+            *(self.principal, denial.operation, self.address, denial.resource, denial.name, api),
         )
-        what = operation, resource, name, refused.denied_by
-        self._gateway.access_denied(Denial(self.principal, self._host, header.client_id or "", api, *what))
+        self._gateway.denials.add(denial)
 
     def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""

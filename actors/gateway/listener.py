@@ -42,6 +42,7 @@ from actors.gateway.connection import Connection
 from actors.gateway.idle_polls import IdleFetchSessions
 from actors.gateway.limits import LINES_PER_SECOND, ConnectionCount, FileLimit, MemoryPool
 from actors.gateway.metrics import RequestMetrics
+from actors.gateway.paced_reports import DenialReport, PacedReport
 from actors.gateway.request_faults import RequestFault, RequestFaults
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.gateway.throttling import Throttle
@@ -80,14 +81,8 @@ BUSY = 64
 """Maximum number of messages that wait for the actors when a pipelined request begins: some milliseconds of work."""
 FAILURES_SECONDS = 1.0
 """Seconds from the first failed authentication to the report of all since then."""
-DENIALS_SECONDS = 1.0
-"""Minimum seconds between two reports of refused operations."""
-AUTHENTICATIONS_SECONDS = 1.0
-"""Minimum seconds between two reports of clients that have authenticated: one for each took a tenth of a login."""
 MOST_AUTHENTICATED = 100
-"""Maximum number of different clients in a report."""
-MOST_DENIALS = 100
-"""Maximum number of different refused operations in a report."""
+"""Maximum number of different clients in a report of those that have authenticated."""
 GRAIN = 0.5
 """Resolution in seconds of the time of the last activity; at most a twentieth of connections.max.idle.ms."""
 
@@ -108,8 +103,8 @@ class ListenerGateway:
         self._authenticated: dict[tuple[str, str, str, str], tuple[int, int]] = {}
         """Listener, mechanism, principal and host of clients that have authenticated -> lifetime in ms and number; the
         request handler does not know them yet."""
-        self._denials: Counter[network.Denial] = Counter()
-        """Refused operations that the request handler does not know yet."""
+        self._logins = PacedReport(_call_later, self._report_authenticated)
+        self.denials = DenialReport(_call_later, self._send_to_handler)
         self.settings = settings
         self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
@@ -189,6 +184,8 @@ class ListenerGateway:
         self.bench.close()
         for timer in self._timers.values():
             timer.cancel()
+        for report in (self._logins, self.denials):
+            report.stop()
         for _, bound in self._sockets:
             loop.remove_reader(bound)
         self._close_sockets()
@@ -386,23 +383,20 @@ class ListenerGateway:
             self._base.inject(self._logs, failed, self.address)
 
     def report_authentication(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
-        """Report that a client has authenticated: the first at once, those that follow once a second."""
+        """Report that a client has authenticated. A message for each login took a tenth of its CPU."""
         authenticated, of = self._authenticated, (connection.listener, mechanism)
         client = *of, connection.principal, connection.address
         if client not in authenticated and len(authenticated) >= MOST_AUTHENTICATED:
             client = *of, "", ""
         authenticated[client] = lifetime_ms, authenticated.get(client, (0, 0))[1] + 1
-        if "authenticated" not in self._timers:
-            self._report_authenticated()
+        self._logins.send_soon()
 
-    def _report_authenticated(self) -> None:
-        self._timers.pop("authenticated", None)
+    def _report_authenticated(self) -> bool:
         authenticated, self._authenticated = self._authenticated, {}
-        if authenticated and self._handler is not None:
+        if authenticated:
             found = [network.Authentications(*client, *last) for client, last in authenticated.items()]
-            self._base.inject(self._handler, network.ClientsAuthenticated(tuple(found)), self.address)
-            loop = asyncio.get_running_loop()
-            self._timers["authenticated"] = loop.call_later(AUTHENTICATIONS_SECONDS, self._report_authenticated)
+            self._send_to_handler(network.ClientsAuthenticated(tuple(found)))
+        return bool(authenticated)
 
     def authentication_failed(self, listener: str, mechanism: str) -> None:
         """Count a failed authentication; the request handler receives the numbers once a second."""
@@ -413,29 +407,12 @@ class ListenerGateway:
     def _report_failures(self) -> None:
         del self._timers["failures"]
         failures, self._failures = self._failures, Counter()
-        if self._handler is not None:
-            counts = [network.FailedAuthentications(*which, count) for which, count in failures.items()]
-            self._base.inject(self._handler, network.AuthenticationsFailed(tuple(counts)), self.address)
-
-    def access_denied(self, denial: network.Denial) -> None:
-        """Report a refused operation to the request handler: the first at once, those that follow once a second."""
-        if denial in self._denials or len(self._denials) < MOST_DENIALS:
-            self._denials[denial] += 1
-        if "denials" not in self._timers:
-            self._report_denials()
-
-    def _report_denials(self) -> None:
-        self._timers.pop("denials", None)
-        denials, self._denials = self._denials, Counter()
-        if denials and self._handler is not None:
-            found = tuple([denial._replace(times=times) for denial, times in denials.items()])
-            self._base.inject(self._handler, network.AccessDenied(found), self.address)
-            self._timers["denials"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_denials)
+        counts = [network.FailedAuthentications(*which, count) for which, count in failures.items()]
+        self._send_to_handler(network.AuthenticationsFailed(tuple(counts)))
 
     def _report_throttles(self, throttled: ClientsThrottled) -> None:
         """Report throttled clients to the request handler."""
-        if self._handler is not None:
-            self._base.inject(self._handler, throttled, self.address)
+        self._send_to_handler(throttled)
 
     def _watch_idle(self) -> None:
         """Close the connections that were idle for too long. Schedule the next check."""
@@ -493,15 +470,19 @@ class ListenerGateway:
 
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
         """Report an injected fault to the request handler (rule 3 of `request_faults`)."""
-        if self._handler is not None:
-            hit = network.FaultInjected(
-                connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value
-            )
-            self._base.inject(self._handler, hit, self.address)
+        hit = network.FaultInjected(
+            connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value
+        )
+        self._send_to_handler(hit)
 
     def fetch_throttled(self, throttled: FetchThrottled) -> None:
         """Report that an empty response was sent in place of the one to a fetch."""
         self._send_to_fetches(throttled)
+
+    def _send_to_handler(self, message: Message) -> None:
+        """Send a message to the request handler."""
+        if self._handler is not None:
+            self._base.inject(self._handler, message, self.address)
 
     def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""

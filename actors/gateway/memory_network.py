@@ -8,7 +8,8 @@ Rule 2: requests and responses are passed as values. The wire decides when they 
 Rule 3: every request has its own connection. After a timeout the sender receives nothing more for that request. The
         request's messages in flight still arrive at their hosts, possibly after a later request, as between real
         machines.
-Rule 4: the principal of a node is its host; that of another client is the user that it names.
+Rule 4: the principal of a node is its host; that of another client is the user that it names. The users in
+        `MemoryNetwork.users` need a SCRAM credential, or their connections are closed.
 Rule 5: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
         polls (`idle_polls`, rule 5). This ends when the wire changes (`handle_wire_change`), when the sender interrupts
         or abandons the poll, or when the session's idle state ends.
@@ -28,7 +29,9 @@ from actors.core.security.access import Authorizer, Edit
 from actors.gateway import request_faults
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.metrics import RequestMetrics
+from actors.gateway.paced_reports import DenialReport, denial_of
 from actors.gateway.throttling import Charge, Throttle
+from actors.gateway.vault import Vault
 from actors.runtime import LocalBase, ScheduledCall
 from messages.acls import AclsChanged
 from messages.apis import API_BY_REQUEST, CARRIERS
@@ -57,6 +60,9 @@ from messages.vocabulary import AnyMessage, Message
 from messages.wire import RequestHeader
 
 _log = logging.getLogger("kafka_actors.network")
+
+MECHANISM = "SCRAM-SHA-256"
+"""The mechanism of the users that need a credential."""
 
 Place: TypeAlias = tuple[str, int]
 """Host and port."""
@@ -92,6 +98,9 @@ class NetworkObserver(Protocol):
 
     def observe_response(self, connection: int, response: Message | None) -> None:
         """Observe that the response to a connection's request leaves the host that handled the request."""
+
+    def observe_authentication(self, host: str, user: str, accepted: bool) -> None:
+        """Observe whether a host has accepted a user that needs a credential."""
 
     def observe_judgement(self, host: str, principal: str, request: Message, allowed: bool) -> None:
         """Observe whether a host's authorizer has refused nothing of a client's request."""
@@ -131,6 +140,8 @@ class MemoryNetwork:
         """The faults and the journal of requests; None if the network is not one of a cluster for tests."""
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
         """Listener and its name, by host and port."""
+        self.users: set[str] = set()
+        """The users that need a SCRAM credential."""
         self.connections = 0
         """Number of connections ever made."""
 
@@ -143,9 +154,9 @@ class MemoryNetwork:
         """Return the gateway for outgoing connections of a node on `host`."""
         return MemoryGateway(base, self, host)
 
-    def listener(self, base: LocalBase, settings: NodeSettings) -> MemoryListener:
-        """Return the gateway for incoming connections of a node."""
-        return MemoryListener(base, settings, self)
+    def listener(self, base: LocalBase, settings: NodeSettings, vault: Vault | None = None) -> MemoryListener:
+        """Return the gateway for incoming connections of a node; `vault` has the credentials of users."""
+        return MemoryListener(base, settings, self, vault)
 
     def begin(
         self,
@@ -158,7 +169,7 @@ class MemoryNetwork:
         """Send a request from a host. `reply` is called once, with Received or TransmitFailed."""
         self.connections += 1
         exchange = _InFlightRequest(self, self.connections, host, transmit, parts, reply)
-        exchange.principal = f"User:{user or host}"
+        exchange.user = user or host
         self.under_way[exchange.connection] = exchange
         exchange.wait()
         if self.heard is not None:
@@ -226,8 +237,8 @@ class _InFlightRequest:
         """Whether messages in flight are lost."""
         self.throttle_ms = 0.0
         """The throttle time of an injected fault."""
-        self.principal = ""
-        """The principal of the client (rule 4)."""
+        self.user = ""
+        """The name of the client's principal (rule 4)."""
         self.edit: Edit | None = None
         """Changes the response, because the client may not see or do everything."""
         self.charge: Charge | None = None
@@ -236,6 +247,11 @@ class _InFlightRequest:
         self._reply = reply
         self._timer: ScheduledCall
         self._stop_representing: Callable[[], None] | None = None
+
+    @property
+    def principal(self) -> str:
+        """The principal of the client."""
+        return f"User:{self.user}"
 
     @property
     def request(self) -> Message:
@@ -375,11 +391,15 @@ class MemoryListener:
 
     region_from: ClassVar[int | None] = None
 
-    def __init__(self, base: LocalBase, settings: NodeSettings, network: MemoryNetwork) -> None:
+    def __init__(
+        self, base: LocalBase, settings: NodeSettings, network: MemoryNetwork, vault: Vault | None = None
+    ) -> None:
         self.authorizer = Authorizer(settings) if settings.authorizer_class_name else None
         """Judges requests; None if every client may do everything."""
         self._base = base
         self._network = network
+        self._vault = vault
+        self._denials = DenialReport(network.timers.call_later, self._send_to_handler)
         self._node_id = settings.node_id
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)
         self._handler: ActorAddress | None = None
@@ -420,6 +440,7 @@ class MemoryListener:
                 del self._network.listeners[place]
         self._idle.stop()
         self._throttle.stop()
+        self._denials.stop()
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
             exchange.carry(lambda closed: closed.end_with_failure("connection closed"))
@@ -510,8 +531,12 @@ class MemoryListener:
 
     def _report_throttles(self, throttled: ClientsThrottled) -> None:
         """Report throttled clients to the request handler."""
+        self._send_to_handler(throttled)
+
+    def _send_to_handler(self, message: Message) -> None:
+        """Send a message to the request handler."""
         if self._handler is not None:
-            self._base.inject(self._handler, throttled, self.address)
+            self._base.inject(self._handler, message, self.address)
 
     def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
@@ -538,10 +563,9 @@ class MemoryListener:
         if fault is None:
             self._forward(exchange, listener)
             return
-        if self._handler is not None:
-            id, api = transmit.correlation_id, API_BY_REQUEST[type(transmit.request)].name
-            hit = FaultInjected(exchange.connection, id, transmit.client_id, api, fault.kind, fault.value)
-            self._base.inject(self._handler, hit, self.address)
+        id, api = transmit.correlation_id, API_BY_REQUEST[type(transmit.request)].name
+        hit = FaultInjected(exchange.connection, id, transmit.client_id, api, fault.kind, fault.value)
+        self._send_to_handler(hit)
         response = fault.response(exchange.request)
         if response is not None:
             self._answer(exchange.connection, lambda answered: answered.end_with_response((), response))
@@ -560,6 +584,10 @@ class MemoryListener:
 
     def _forward(self, exchange: _InFlightRequest, listener: str) -> None:
         transmit, connection = exchange.transmit, exchange.connection
+        if not self._authenticates(exchange):
+            reason = "connection closed: authentication failed"
+            self._answer(connection, lambda refused: refused.end_with_failure(reason))
+            return
         allowed, throttle = transmit.request, self._throttle
         if throttle.quotas or self._muted_until:
             header = _header(transmit)
@@ -598,12 +626,25 @@ class MemoryListener:
         if not exchange.over and exchange.connection in self._exchanges:
             self._forward(exchange, listener)
 
+    def _authenticates(self, exchange: _InFlightRequest) -> bool:
+        """Return whether the client is who it says (rule 4)."""
+        user = exchange.user
+        if self._vault is None or user not in self._network.users:
+            return True
+        accepted = self._vault.credential(MECHANISM, user, False) is not None
+        if self._network.watcher is not None:
+            self._network.watcher.observe_authentication(exchange.transmit.endpoint.host, user, accepted)
+        return accepted
+
     def _permitted_part(self, exchange: _InFlightRequest, authorizer: Authorizer, request: Message) -> Message:
         """Return what a client may do of its request; None if it is refused, and answered."""
         host, transmit = exchange.transmit.endpoint.host, exchange.transmit
         judged = authorizer.judge(request, exchange.principal, exchange.host, True)
         if self._network.watcher is not None:
             self._network.watcher.observe_judgement(host, exchange.principal, transmit.request, judged.refused is None)
+        if judged.refused is not None:
+            api = API_BY_REQUEST[type(transmit.request)].name
+            self._denials.add(denial_of(exchange.principal, exchange.host, transmit.client_id, api, judged.refused))
         exchange.edit = judged.edit
         if judged.request is None:
             self._answer(exchange.connection, lambda answered: answered.end_with_response((), judged.refusal))

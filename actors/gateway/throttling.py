@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.core.client_quotas import ClientQuotas
-from actors.runtime import CallLater, LocalBase, ScheduledCall
+from actors.gateway.paced_reports import PacedReport
+from actors.runtime import CallLater, LocalBase
 from messages.apis import API_BY_REQUEST, APIS
 from messages.apis.fetch import CONSUMER, FetchRequest
 from messages.apis.produce import ProduceRequest
@@ -30,8 +31,6 @@ from messages.wire import RequestHeader
 EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMarkersRequest].key}
 MOST_NOTED = 100
 """Maximum number of throttled clients that are reported together."""
-REPORT_SECONDS = 1.0
-"""Seconds between two reports of throttled clients."""
 _PRODUCE = API_BY_REQUEST[ProduceRequest].key
 
 
@@ -71,10 +70,9 @@ class Throttle:
         self.quotas = ClientQuotas(settings.quota_window_num, settings.quota_window_size_seconds)
         self.now = now
         self._base = base
-        self._call_later = call_later
         self._report = report
-        self._timer: ScheduledCall | None = None
-        """Ends the second in which throttled clients are collected."""
+        self._reports = PacedReport(call_later, self._report_throttled)
+        self.stop = self._reports.stop
         self._times: RequestTimes | None = None
         self._throttled: dict[tuple[str, str, str], list[int]] = {}
         """(user, client id, quota) -> how often the client was throttled since the last report, and the longest ms."""
@@ -112,7 +110,8 @@ class Throttle:
         delay = self._charge(REQUEST, charge, 100 * (charge.seconds + used)) if has_response else 0
         if header.api_key == _PRODUCE:
             delay = max(delay, self._charge(PRODUCE, charge, size))
-        self._report_if_due()
+        if self._throttled:
+            self._reports.send_soon()
         return delay
 
     def charge_fetch(self, charge: Charge, connection: int, header: RequestHeader, size: int) -> int:
@@ -127,26 +126,19 @@ class Throttle:
         )
         if delay:
             self.quotas.take_back(FETCH, charge.user, charge.client_id, size, self.now())
-        self._report_if_due()
+        if self._throttled:
+            self._reports.send_soon()
         return delay
 
     def charge_encoding(self, charge: Charge, seconds: float) -> None:
         """Charge the time in which a response was encoded. The client's next response contains its throttle time."""
         self.quotas.charge(REQUEST, charge.user, charge.client_id, 100 * seconds, self.now())
 
-    def stop(self) -> None:
-        """Report no more clients."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _report_if_due(self) -> None:
-        if self._throttled and self._timer is None:
-            self._timer = self._call_later(REPORT_SECONDS, self._end_second)
-            self._report(ClientsThrottled(self._take_throttled()))
-
-    def _end_second(self) -> None:
-        self._timer = None
-        self._report_if_due()
+    def _report_throttled(self) -> bool:
+        throttled = self._take_throttled()
+        if throttled:
+            self._report(ClientsThrottled(throttled))
+        return bool(throttled)
 
     def _take_throttled(self) -> tuple[ThrottledClient, ...]:
         """Return the clients that were throttled since the last call."""

@@ -22,7 +22,9 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import attrs
 
+from actors.core.security.scram import MIN_ITERATIONS, ScramCredential, format_credential
 from actors.core.topic.topic_admin import number_partitions
+from actors.gateway.memory_network import MECHANISM
 from actors.node.cluster_security import acl_of
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
@@ -64,11 +66,20 @@ from messages.apis.incremental_alter_configs import IncrementalAlterConfigsReque
 from messages.apis.list_offsets import ListOffsetsRequest
 from messages.apis.metadata import MetadataRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
-from messages.client_quotas import FETCH, PRODUCE
+from messages.client_quotas import FETCH, PRODUCE, QuotaEntity
 from messages.cluster import ConfigEntry, PartitionAssignment, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.vocabulary import evolve
-from messages.zookeeper import ChangeAcls, CreateTopic, GetAcls, RequestTopicDeletion, SetTopicConfig, TopicAssignment
+from messages.zookeeper import (
+    ChangeAcls,
+    CreateTopic,
+    GetAcls,
+    QuotaSetting,
+    RequestTopicDeletion,
+    SetClientQuotas,
+    SetTopicConfig,
+    TopicAssignment,
+)
 from zk_bridge import paths
 from zk_bridge.controller import decode_controller_epoch, encode_controller_epoch
 from zk_bridge.partition_states import decode_state
@@ -1319,6 +1330,16 @@ def right(cluster: Cluster, user: str, verb: str, operation: str, kind: str, nam
     ((_, acls),) = cluster.admin.ask(GetAcls((resource,))).resources
     exists = acls is not None and acl in acls
     cluster.admin.ask(ChangeAcls(resource, remove=(acl,)) if exists else ChangeAcls(resource, (acl,)))
+
+
+@action(RIGHTS, 10, lambda chance, known: (chance.choice(USERS),))
+def user(cluster: Cluster, name: str) -> None:
+    """Removes the SCRAM credential of a user, or adds one; from then on the user needs it."""
+    cluster.network.users.add(name)
+    path = f"{paths.USER_CONFIGS}/{name}"
+    has_one = MECHANISM.encode() in (cluster.zookeeper.nodes[path].data or b"") if cluster.exists(path) else False
+    credential = None if has_one else format_credential(ScramCredential(b"salt", b"stored", b"server", MIN_ITERATIONS))
+    cluster.try_ask(SetClientQuotas(QuotaEntity(name), (QuotaSetting(MECHANISM, credential),)))
 
 
 @action(RIGHTS, 40, _choose_asking)

@@ -103,6 +103,14 @@ class RequestSent(NamedTuple):
     request: Any
 
 
+class UserAuthenticated(NamedTuple):
+    """A node has authenticated a user, or refused it."""
+
+    node: int
+    user: str
+    accepted: bool
+
+
 class RequestJudged(NamedTuple):
     """A node with an authorizer has judged a request; `allowed` if nothing of it was refused."""
 
@@ -421,6 +429,7 @@ NEEDS: Mapping[type, str] = {
     AssignmentReceived: CLIENTS,
     StreamBroken: CLIENTS,
     TransactionBroken: CLIENTS,
+    UserAuthenticated: CLIENTS,
     RequestJudged: CLIENTS,
     QuotaUsed: CLIENTS,
     Ticked: FAULTS,

@@ -36,6 +36,7 @@ from actors.simulation.observed_facts import (
     StableOffsetSeen,
     StateChanged,
     Ticked,
+    UserAuthenticated,
 )
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
@@ -279,6 +280,10 @@ class _Run:
     def observe_response(self, connection: int, response: Message | None) -> None:
         """See NetworkObserver.observe_response."""
         self.observed.handle_response(connection, response)
+
+    def observe_authentication(self, host: str, user: str, accepted: bool) -> None:
+        """See NetworkObserver.observe_authentication."""
+        self.observed.take(UserAuthenticated(node_of(host), user, accepted))
 
     def observe_judgement(self, host: str, principal: str, request: Message, allowed: bool) -> None:
         """See NetworkObserver.observe_judgement."""

@@ -26,6 +26,7 @@ from actors.coordinator.transaction_coordinator import TransactionCoordinatorAct
 from actors.core.controller.context import ControllerContext
 from actors.core.coordinator.group import Group
 from actors.gateway.memory_network import MemoryNetwork
+from actors.gateway.vault import Vault
 from actors.node.assembly import Node, recorder_of
 from actors.runtime import Delivery, DriftingClock, VirtualClock, VirtualScheduler
 from actors.runtime.trace.flight_recorder import FlightRecorder
@@ -40,6 +41,7 @@ from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.node_settings import keeps_topic_ids
 from messages.parts import join_parts
+from messages.security import Secret
 from messages.store import StoreWrite, WriteOp
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
@@ -223,18 +225,21 @@ class Cluster:
             self.scheduler,
             settings.zookeeper_session_timeout_ms / 1000,
         )
+        vault = Vault()
+        vault.key = Secret(b"the same seals in each run")
         link.loses = lambda: self.chance.random() < machine.loses if machine.loses else False
         node = Node(
             settings,
             link,
             lambda base: self.network.network(base, host_of(node_id)),
-            self.network.listener,
+            lambda base, settings: self.network.listener(base, settings, vault),
             machine.clock,
             self.scheduler,
             ports=machine.disks.ports(keeps_topic_ids(machine.settings))
             | dict.fromkeys(("time", "random", "process"), _MachineAdapters(self, machine)),
             notify=lambda message: self._node_received(machine, message),
             recorder=self._recorder(machine),
+            vault=vault,
         )
         machine.node, machine.link, machine.state = node, link, UP
         if self._observe is not None:

@@ -26,6 +26,7 @@ WHEN = {
     "StateChanged": "a controller changes states of partitions or replicas",
     "AssignmentReceived": "a group member receives its assignment",
     "ClusterAtRest": "the cluster is at rest",
+    "UserAuthenticated": "a node has authenticated a user, or refused it",
     "RequestJudged": "an authorizer has judged a request",
     "QuotaUsed": "a request of a user with quotas ends",
     "ResponseSent": "a node responds to a request",

@@ -114,7 +114,7 @@ def test_a_channel_authenticates_again_before_its_session_ends(monkeypatch: pyte
         assert first == again == ("INT", "PLAIN", "User:node", "127.0.0.1", 60_000, 1)
 
     monkeypatch.setattr("actors.gateway.network.REAUTHENTICATION", 0.0)
-    monkeypatch.setattr("actors.gateway.listener.AUTHENTICATIONS_SECONDS", 0.05)
+    monkeypatch.setattr("actors.gateway.paced_reports.SECONDS", 0.05)
     run(scenario, listener__name__int__connections__max__reauth__ms="60000")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from actors.simulation.actions import LONGER
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import RequestJudged, Ticked
+from actors.simulation.observed_facts import RequestJudged, Ticked, UserAuthenticated
 from actors.simulation.reachability import SLACK
 from messages.apis.delete_records import DeleteRecordsRequest
 from messages.apis.fetch import FetchRequest
@@ -17,6 +17,7 @@ from messages.apis.metadata import MetadataRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 
 LITERAL, PREFIXED = "/kafka-acl/", "/kafka-acl-extended/prefixed/"
+USERS = "/config/users/"
 NEEDED = {
     MetadataRequest: "Describe",
     ListOffsetsRequest: "Describe",
@@ -33,21 +34,21 @@ class AccessInvariants(Monitor):
     def __init__(self, observed: ObservedCluster) -> None:
         super().__init__(observed)
         self._known: dict[str, bytes] = {}
-        """The data of the ACLs by path."""
+        """The data of the ACLs and users by path."""
         self._changed_at: dict[str, float] = {}
         self._creators: set[str] = set()
         """The prefixes of the topics that users may create or might have created."""
 
     @observes
     def _tick(self, fact: Ticked) -> None:
-        """Note which ACLs have changed."""
+        """Note which ACLs and users have changed."""
         self._note_changes()
 
     def _note_changes(self) -> None:
         nodes = self.cluster.zookeeper.nodes
         if "/kafka-acl" not in nodes:
             return  # no node has an authorizer
-        now = {path: nodes[path].data or b"" for path in nodes if path.startswith((LITERAL, PREFIXED))}
+        now = {path: nodes[path].data or b"" for path in nodes if path.startswith((LITERAL, PREFIXED, USERS))}
         for path in now.keys() | self._known.keys():
             if now.get(path) != self._known.get(path):
                 self._changed_at[path] = self.now
@@ -61,6 +62,17 @@ class AccessInvariants(Monitor):
         for topic in self.znodes.topics:
             if topic.endswith(LONGER) and not topic.startswith(tuple(self._creators)):
                 yield f"{topic} exists, which no user may create"
+
+    @invariant("users with a credential are accepted, and no others", "KIP-84")
+    def _credentials_decide(self, fact: UserAuthenticated) -> Iterator[str]:
+        """Except for SLACK seconds after a change, and for nodes that were not healthy all this time."""
+        self._note_changes()
+        path = f"{USERS}{fact.user}"
+        settled = self.now - self._changed_at.get(path, 0.0)
+        expected = b"SCRAM-SHA-256" in self._known.get(path, b"")
+        if min(settled, self.nodes.healthy_for(fact.node)) > SLACK and expected != fact.accepted:
+            verdict = "accepts" if fact.accepted else "refuses"
+            yield f"node {fact.node} {verdict} {fact.user}, which has {'a' if expected else 'no'} credential"
 
     @invariant("requests do what the ACLs allow, and nothing else", "KIP-11, KIP-290")
     def _acls_decide(self, fact: RequestJudged) -> Iterator[str]:
