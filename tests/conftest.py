@@ -33,6 +33,8 @@ SLOW = (
     "tests/cli/test_up.py",
     "tests/cli/test_extras.py",
     "tests/page/test_recorded_page.py",
+    "tests/page/test_secured_page.py",
+    "tests/page/test_process_page.py",
     "tests/page/test_live_page.py::test_names_are_text_and_many_partitions_stay_usable",
     "tests/node/test_state.py::test_every_actor_at_every_moment_has_a_state_that_travels",
     "tests/public/test_kafka_cluster.py::TestProcesses",

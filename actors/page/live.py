@@ -19,6 +19,7 @@ from actors.page.controls import Controls, perform
 from actors.page.event_stream import EventStream
 from actors.page.picture import Picture
 from actors.page.server import PageServer
+from actors.page.subject_histories import LiveLags
 from actors.trace.explanation import explain, utc
 from actors.trace.explanation_text import explanation_json
 from actors.trace.following import FactFollower
@@ -54,7 +55,8 @@ class LivePage:
         alone: bool = False,
     ) -> None:
         self._controls = controls
-        self._follower = FactFollower(*folders, metadata=alone)
+        self._lags = LiveLags()
+        self._follower = FactFollower(*folders, metadata=alone, watch=self._lags.take)
         self._picture = Picture()
         self._effects: list[FaultInEffect] = []
         self._events = EventStream()
@@ -63,7 +65,12 @@ class LivePage:
         actions = () if controls is None else controls.actions
         self._server = PageServer(
             {"mode": "live", "title": title, "actions": [each.plain() for each in actions]},
-            {"/api/picture": self._whole, "/api/partition": self._partition, "/api/why": self._why},
+            {
+                "/api/picture": self._whole,
+                "/api/partition": self._partition,
+                "/api/lags": self._lag,
+                "/api/why": self._why,
+            },
             self._events,
             {} if controls is None else {"/api/do": self._do},
             host,
@@ -116,6 +123,11 @@ class LivePage:
     def _partition(self, query: Mapping[str, str]) -> dict[str, Any]:
         with self._gate:
             return self._picture.partition(query.get("name", ""))
+
+    def _lag(self, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        self._catch_up()
+        with self._gate:
+            return self._lags.of(query.get("name", ""))
 
     def _why(self, query: Mapping[str, str]) -> dict[str, Any]:
         self._catch_up()

@@ -10,7 +10,7 @@ Rule 3: a line has at most MOST_POINTS points: of more, every n-th one is shown,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.explain.causes import cause_of
@@ -27,6 +27,8 @@ from messages.facts.trace_facts import TraceFacts
 MOST_POINTS = 1_500
 MOST_READ = 60_000
 """Number of deliveries of a run that are read: if there are more, of several frames one is read."""
+MOST_OPEN = 10_000
+"""Number of commits without a response that are kept."""
 _TYPES = (b'"LogMoved"', b'"ReadLog"', b'"LogRead"')
 
 
@@ -94,6 +96,70 @@ def _thin(points: list[list[float]]) -> list[list[float]]:
     return points if step == 1 else [*points[:-1:step], points[-1]]
 
 
+class GroupOffsets:
+    """The offsets that consumer groups committed, from the requests of clients and the responses of coordinators."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, dict[TopicPartition, tuple[float, int, TraceDelivery]]] = {}
+        """Group -> partition -> (time, offset, response)."""
+        self._open: dict[tuple[str, int, int], tuple[str, Any]] = {}
+
+    def take(self, delivery: TraceDelivery) -> None:
+        """Note what a delivery shows."""
+        if delivery.message not in REQUESTS | RESPONSES or b'"OffsetCommitRe' not in bytes(delivery.record.payload):
+            return
+        payload = delivery.payload
+        for exchange in payload.get("requests") or payload.get("responses") or (payload,):
+            key = delivery.run.name, exchange["connection"], exchange["correlation_id"]
+            kind, content = exchange.get("request") or exchange["response"]
+            if kind == "OffsetCommitRequest":
+                self._open[key] = content["group_id"], content["partitions"]
+                if len(self._open) > MOST_OPEN:
+                    del self._open[next(iter(self._open))]
+            elif kind == "OffsetCommitResponse" and key in self._open:
+                accepted = [each["partition"] for each in content["partitions"] if each["error_code"] == NONE]
+                group, parts = self._open.pop(key)
+                of_group = self.committed.setdefault(group, {})
+                for part in parts:
+                    partition = TopicPartition(*part["partition"])
+                    if part["partition"] in accepted and of_group.get(partition, (0.0,))[0] <= delivery.at:
+                        of_group[partition] = delivery.at, part["committed_offset"], delivery
+
+    def lags(self, group: str, log_end: Callable[[TopicPartition], int | None]) -> list[dict[str, Any]]:
+        """Return what a group committed of each partition, and how far the log end is ahead of it."""
+        found = []
+        for partition, (at, offset, each) in sorted(self.committed.get(group, {}).items()):
+            end = log_end(partition)
+            lag = None if end is None else max(end - offset, 0)
+            place = {"at": at, "run": each.run.name, "seq": each.seq}
+            found.append({**place, "partition": str(partition), "committed": offset, "end": end, "lag": lag})
+        return found
+
+
+class LiveLags:
+    """The lag of consumer groups, from the deliveries of traces that grow."""
+
+    def __init__(self) -> None:
+        self._offsets = GroupOffsets()
+        self._moved: dict[tuple[str, str], TraceDelivery] = {}
+        """The last message about its log end of each partition's actor, by run and address."""
+
+    def take(self, delivery: TraceDelivery) -> None:
+        """Note what a delivery shows."""
+        if delivery.message == "LogMoved":
+            self._moved[delivery.run.name, delivery.sender] = delivery
+        else:
+            self._offsets.take(delivery)
+
+    def of(self, group: str) -> list[dict[str, Any]]:
+        """Return the lag of a group."""
+        ends: dict[TopicPartition, int] = {}
+        for each in self._moved.values():
+            partition = TopicPartition(*each.payload["partition"])
+            ends[partition] = max(ends.get(partition, 0), each.payload["state"][5])
+        return self._offsets.lags(group, ends.get)
+
+
 def group_lags(recorded: RecordedTrace, group: str, until: float) -> list[dict[str, Any]]:
     """Return what a group has committed up to a time, and how far the log end of each of these partitions is ahead."""
     name = json.dumps(group, ensure_ascii=False).encode()
@@ -101,35 +167,19 @@ def group_lags(recorded: RecordedTrace, group: str, until: float) -> list[dict[s
     def is_wanted(line: bytes) -> bool:
         return (b'"OffsetCommitRequest"' in line and name in line) or b'"OffsetCommitResponse"' in line
 
-    committed: dict[TopicPartition, tuple[float, int, TraceDelivery]] = {}
+    offsets = GroupOffsets()
     last = {run.place: run.number_before(until, inclusive=True) for run in recorded.runs}
     for run in recorded.runs:
-        asked: dict[tuple[int, int], Any] = {}
         for each in run.containing(is_wanted):
             if each.seq > last[run.place]:
                 break
-            if each.message not in REQUESTS | RESPONSES:
-                continue
-            payload = each.payload
-            for exchange in payload.get("requests") or payload.get("responses") or (payload,):
-                key = exchange["connection"], exchange["correlation_id"]
-                kind, content = exchange.get("request") or exchange["response"]
-                if kind == "OffsetCommitRequest" and content["group_id"] == group:
-                    asked[key] = content["partitions"]
-                elif kind == "OffsetCommitResponse" and key in asked:
-                    accepted = [each["partition"] for each in content["partitions"] if each["error_code"] == NONE]
-                    for part in asked.pop(key):
-                        partition = TopicPartition(*part["partition"])
-                        if part["partition"] in accepted and committed.get(partition, (0.0,))[0] <= each.at:
-                            committed[partition] = each.at, part["committed_offset"], each
-    found = []
-    for partition, (at, offset, each) in sorted(committed.items()):
+            offsets.take(each)
+
+    def log_end(partition: TopicPartition) -> int | None:
         ends = (_log_end(run, partition, last[run.place]) for run in recorded.runs)
-        end = max((end for end in ends if end is not None), default=None)
-        lag = None if end is None else max(end - offset, 0)
-        place = {"at": at, "run": each.run.name, "seq": each.seq}
-        found.append({**place, "partition": str(partition), "committed": offset, "end": end, "lag": lag})
-    return found
+        return max((end for end in ends if end is not None), default=None)
+
+    return offsets.lags(group, log_end)
 
 
 def _log_end(run: RecordedRun, partition: TopicPartition, last: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from actors.trace.reader import TraceDelivery, TraceRun, time_of
@@ -85,11 +85,14 @@ class TraceFollower:
 class FactFollower:
     """Reads the facts of the traces below folders while they grow, each fact with its controller event.
 
-    With `metadata`, also what the metadata caches of the nodes store.
+    With `metadata`, also what the metadata caches of the nodes store. Each delivery is passed to `watch`.
     """
 
-    def __init__(self, *folders: Path, metadata: bool = False) -> None:
+    def __init__(
+        self, *folders: Path, metadata: bool = False, watch: Callable[[TraceDelivery], None] | None = None
+    ) -> None:
         self._metadata = metadata
+        self._watch = watch
         self._follower = TraceFollower(*folders)
         self._readers: dict[str, RunReader] = {}
         self._events: dict[str, dict[int, ControllerEvent]] = {}
@@ -116,6 +119,8 @@ class FactFollower:
                 place = declarations.TracePosition(delivery.at, delivery.node, name, 0)
                 yield NodeRun(place, delivery.at, RUNNING)
             reader.take(record)
+            if self._watch is not None:
+                self._watch(delivery)
             yield from self._facts_with_events(name)
         for run in self.runs:
             name = run.header.run

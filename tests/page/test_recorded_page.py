@@ -6,19 +6,24 @@ python -m tests.page.test_recorded_page    # writes the picture of the tutorial,
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from actors.page.recorded import RecordedPage
 from actors.trace.reader import open_trace
+from messages.trace.files.runs import find_runs
+from messages.trace.schema import SCHEMA_VERSION
 from tests.layering import ROOT
 from tests.page import late_record
 from tests.page.browser import opened, running_browser
 from tests.page.test_live_page import SCHEMES, SIZES, fits
+from tests.trace import altering
 
 IMAGE = ROOT / "docs" / "images" / "critical-path.png"
 MOST_CLICKS = 6
@@ -54,10 +59,15 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedPage]:
-    with_run = tmp_path_factory.mktemp("late")
-    late_record.live(with_run)
-    page = RecordedPage(open_trace(with_run), cache=with_run / "cache")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made: Path = tmp_path_factory.mktemp("late")
+    late_record.live(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedPage]:
+    page = RecordedPage(open_trace(folder), cache=tmp_path_factory.mktemp("cache"))
     page.wait()
     yield page
     page.stop()
@@ -112,6 +122,50 @@ def test_the_views_fit_narrow_and_wide_screens_light_and_dark(browser: Browser, 
                 for scheme in SCHEMES:
                     page.emulate_media(color_scheme=scheme)
                     assert fits(page), (width, view)
+
+
+def test_a_group_has_its_lag(browser: Browser, served: RecordedPage) -> None:
+    with opened(browser, f"{served.url}#/group/readers") as page:
+        row = page.get_by_role("table", name="Lag").get_by_role("row").last
+        expect(row).to_contain_text(re.compile(r"orders-0\s*2\s*5\s*3"))
+        row.get_by_role("link").last.click()
+        expect(page.locator(".delivery h1")).to_contain_text("ClientResponse")
+
+
+def test_two_runs_are_side_by_side_and_what_a_damaged_one_lacks_is_said(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "other")
+    _, second, third = find_runs(tmp_path / "other").runs
+    content = bytearray(second.paths[-1].read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    second.paths[-1].write_bytes(bytes(content))
+    rows = altering.rows_of(third)
+    for path in third.folder.iterdir():
+        path.unlink()
+    altering.write(third.folder, msgspec.structs.replace(third.header, schema_version=SCHEMA_VERSION - 1), rows)
+    other = RecordedPage(open_trace(tmp_path / "other"), cache=tmp_path)
+    compared = RecordedPage(open_trace(folder), cache=tmp_path, beside=other)
+    other.wait()
+    compared.wait()
+    with opened(browser, compared.url) as page:
+        page.get_by_role("link", name="Compare").click()
+        expect(page.locator(".verdict")).to_contain_text("The first fact that differs is")
+        page.locator(".verdict").get_by_role("link").click()
+        sides = [page.get_by_role("region", name=str(each)) for each in (folder, tmp_path / "other")]
+        expect(sides[0].locator("mark")).to_have_count(1)
+        expect(sides[1].get_by_role("listitem").first).to_be_visible()
+        page.goto(f"{compared.url}#/")
+        expect(page.get_by_role("link", name="remarks")).to_have_count(0)
+    with opened(browser, other.url) as page:
+        page.get_by_role("link", name="2 remarks").click()
+        remarks = page.get_by_role("region", name="Remarks")
+        expect(remarks).to_contain_text(f"run {second.header.run} of node {second.header.node} is shown up to delivery")
+        expect(remarks).to_contain_text(f"schema version {SCHEMA_VERSION - 1}")
+        page.goto(f"{other.url}#/lanes")
+        expect(page.locator("a.mark").first).to_be_visible()
+    for each in (compared, other):
+        each.stop()
 
 
 def draw(target: Path) -> None:

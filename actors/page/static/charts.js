@@ -1,12 +1,11 @@
 // A partition's offsets and a group's members over time.
 
 import { ask } from "./api.js";
-import { count, h, time } from "./dom.js";
+import { h, time } from "./dom.js";
 import { span } from "./lanes.js";
 import { linked, loading, moment, overview } from "./recorded.js";
 import { pathOf } from "./requests.js";
-import { address } from "./router.js";
-import { table } from "./views.js";
+import { lags } from "./views.js";
 
 const WIDTH = 1000, HEIGHT = 180, BAND = 12;
 const COLORS = 6;
@@ -53,16 +52,6 @@ export function offsets(name) {
       h("li", {}, h("a", { href: linked(state) }, time(state.at)), ` leader ${state.leader < 0 ? "none" : state.leader}, ISR ${state.isr.join(" ")}, epoch ${state.epoch}, by ${state.by.replace(/,.*/, "")}`)))));
 }
 
-function lags(name) {
-  const answer = ask("lags", { name, at: moment() });
-  return [h("h2", {}, "Lag"), answer.value
-    ? table("Lag", ["Partition", "#Committed", "#Log end", "#Lag", "Committed at"], answer.value.map((each) => h("tr", {},
-      h("th", { scope: "row" }, h("a", { href: address(["partition", each.partition]) }, each.partition)),
-      h("td", { class: "number" }, count(each.committed)), h("td", { class: "number" }, each.end === null ? "–" : count(each.end)),
-      h("td", { class: "number" }, each.lag === null ? "–" : count(each.lag)), h("td", {}, h("a", { href: linked(each) }, time(each.at))))),
-    "The group has committed no offset yet.") : loading(answer)];
-}
-
 export function members(name) {
   const answer = ask("members", { name });
   const { value } = answer;
@@ -77,7 +66,7 @@ export function members(name) {
   ], `Members of ${name}`);
   return h("section", { class: "history" }, h("h2", {}, "Members over time"), chart,
     h("p", { class: "legend" }, rows.map((row, index) => key(`c${index % COLORS}`, `${row.client || row.member}${row.ended ? ` (${row.ended})` : ""}`)), key("rebalance", "rebalance")),
-    lags(name),
+    lags(ask("lags", { name, at: moment() }), linked),
     h("h2", {}, "Rebalances"),
     h("ul", { class: "found" }, value.states.filter((state) => state.why || /Preparing|Empty|Dead/.test(state.state)).map((state) =>
       h("li", {}, h("a", { href: linked(state) }, time(state.at)), ` ${state.state}${state.why ? `: ${state.why}` : ""}`))),

@@ -1,8 +1,12 @@
 // The page of a running cluster: the picture, its changes as server-sent events, and buttons that inject faults.
 
-import { get, post, say } from "./api.js";
+import { ask, askAgain, get, post, say } from "./api.js";
 import { h, time } from "./dom.js";
+import { here } from "./router.js";
 import { isPaused, load, patch, store } from "./store.js";
+import { lags } from "./views.js";
+
+const LAG_MS = 2000;
 
 let source;
 let state = "connecting";
@@ -12,9 +16,15 @@ const chosen = {};
 export async function start(given) {
   source = given;
   source.actions = source.about.actions ?? [];
-  Object.assign(source, { act, buttons, header });
+  Object.assign(source, { act, buttons, header, panels });
   await refresh();
+  setInterval(() => {
+    const [view, name] = here().path;
+    if (view === "group" && !document.hidden) askAgain("lags", { name });
+  }, LAG_MS);
 }
+
+const panels = (about, name) => about === "consumer-group" && h("section", {}, lags(ask("lags", { name })));
 
 async function refresh() {
   const picture = await get("/api/picture");

@@ -310,6 +310,15 @@ export function group(name, source) {
   ];
 }
 
+// The lag of a group, as the server answered; `linked` is a function for the address of a recorded delivery.
+export const lags = ({ value, error }, linked) => [h("h2", {}, "Lag"), value
+  ? table("Lag", ["Partition", "#Committed", "#Log end", "#Lag", "Committed at"], value.map((each) => h("tr", { key: each.partition },
+    h("th", { scope: "row" }, h("a", { href: address(["partition", each.partition]) }, each.partition)),
+    h("td", { class: "number" }, count(each.committed)), h("td", { class: "number" }, each.end === null ? "–" : count(each.end)),
+    h("td", { class: "number" }, each.lag === null ? "–" : count(each.lag)),
+    h("td", {}, linked ? h("a", { href: linked(each) }, time(each.at)) : time(each.at)))), "The group has committed no offset yet.")
+  : h("p", { class: error ? "error" : "quiet" }, error ?? "Reading the trace …")];
+
 export function transactions() {
   return [section("Transactions under way", table("Transactions", ["Transactional id", "State", "#Producer id", "#Epoch", "Client", "Since", "Partitions"],
     store.transactions.map((open) => h("tr", { key: open.id },
