@@ -67,7 +67,12 @@ def test_names_are_text_and_many_partitions_stay_usable(browser: Browser, topics
     stream = EventStream()
     explained = {"verdict": MARKUP, "chain": [], "answers": [{"question": MARKUP, "lines": [{"text": MARKUP}]}]}
     content = picture(topics, partitions, stream)
-    routes = {"/api/picture": lambda query: content, "/api/why": lambda query: explained}
+    lag = {"partition": f"{MARKUP}-0", "committed": 1, "end": 3, "lag": 2, "at": 1.0, "run": "r", "seq": 1}
+    routes = {
+        "/api/picture": lambda query: content,
+        "/api/why": lambda query: explained,
+        "/api/lags": lambda query: [lag],
+    }
     server = PageServer({"mode": "live", "title": MARKUP, "actions": []}, routes, stream)
     with opened(browser, server.url) as page:
         expect(page.get_by_role("navigation", name="Summary")).to_contain_text(
@@ -81,6 +86,7 @@ def test_names_are_text_and_many_partitions_stay_usable(browser: Browser, topics
         expect(page.locator(".verdict")).to_have_text(MARKUP)
         page.goto(f"{server.url}#/group/{MARKUP.replace('<', '%3C')}")
         expect(page.get_by_role("cell", name="m", exact=True)).to_be_visible()
+        expect(page.get_by_role("table", name="Lag")).to_contain_text(f"{MARKUP}-0")
         assert page.locator("img").count() == 0
         server.stop()
 
