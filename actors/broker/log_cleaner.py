@@ -17,7 +17,7 @@ import logging
 
 from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 
-from actors.core.broker.log_cleaner import STEPS, Compaction, DirtyLog, LogCleaner, pause
+from actors.core.broker.log_cleaner import LATE, STEPS, Compaction, DirtyLog, LogCleaner, pause
 from actors.runtime import Dispatcher, FlowActor
 from actors.storage.log import NO_DESCRIPTORS
 from messages.broker import BrokerConfigured, LogFileFailed
@@ -175,21 +175,20 @@ class LogCleanerActor(Dispatcher):
         self._work(begins=False)
 
     def _work(self, begins: bool) -> None:
-        job, worked_ms, size = self._job, 0, 0
+        job, worked_ms, size, busy = self._job, 0, 0, 0
         figures: tuple[int, ...] = ()
         arguments = job.path, begins, job.slots, job.load_millionths, job.buffer, STEPS
         try:
-            state, size, worked_ms, figures, reason = self.call_adapter("logs", "clean", arguments)
+            state, size, worked_ms, figures, reason, busy = self.call_adapter("logs", "clean", arguments)
         except OSError as error:
             reason = error.strerror or str(error)
             state = ABORTED if error.errno in NO_DESCRIPTORS else UNCLEANABLE
             if state == UNCLEANABLE:
                 self.send(self._manager, LogFileFailed(f"{job.path}/", reason))
         if state in (WORKING, WAITING):
-            late = self.now - self._due
-            self._due = (
-                self.now + worked_ms / 1000 + pause(worked_ms, size, late, state == WAITING, job.bytes_per_second)
-            )
+            busy = 100 if self.now - self._due > LATE else busy
+            rest = pause(worked_ms, size, busy, state == WAITING, job.bytes_per_second)
+            self._due = self.now + worked_ms / 1000 + rest
             self.wake_at(self._due)
             return
         seconds = self.now - self._began + worked_ms / 1000

@@ -29,6 +29,7 @@ from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
 from actors.node.node import NodeActor
 from actors.node.settings import ANY_ADDRESS
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
+from actors.runtime.kernel.clock import RealClock
 from actors.runtime.kernel.turns import MINUTE
 from actors.runtime.trace.flight_recorder import FlightRecorder
 from actors.runtime.trace.recorder import NullRecorder, Recorder
@@ -199,6 +200,7 @@ class Node:
                     settings.alter_log_dirs_replication_quota_window_num,
                     settings.alter_log_dirs_replication_quota_window_size_seconds,
                 ),
+                usage=lambda: (RealClock.now(), RealClock.cpu()),
             )
         self.ports: dict[str, Any] = own
         """The I/O adapters of its actors by name. They may be wrapped until `start`."""

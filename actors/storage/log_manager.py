@@ -152,7 +152,11 @@ class LogManager:
         dates_files: bool = False,
         keeps_topic_ids: bool = False,
         copy_window: tuple[int, int] = (11, 1),
+        usage: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
     ) -> None:
+        self._usage = usage
+        self._cleaned_until = usage()
+        """The result of `usage` after the last slice of a cleaning."""
         self._keeps_topic_ids = keeps_topic_ids
         self._wall_ms = wall_ms
         self._region_from = region_from
@@ -935,7 +939,7 @@ class LogManager:
 
     def clean(
         self, path: str, begins: bool, slots: int, load_millionths: int, buffer: int, steps: int
-    ) -> tuple[int, int, int, tuple[int, ...], str]:
+    ) -> tuple[int, int, int, tuple[int, ...], str, int]:
         """Do some steps of the cleaning of a log.
 
         Args:
@@ -948,8 +952,23 @@ class LogManager:
 
         Returns:
             WORKING, WAITING (for the disk), CLEANED, ABORTED or UNCLEANABLE; the number of bytes that were read; how
-            long that took in ms; the figures of a complete cleaning (`Cleaning.figures`); and why a cleaning failed.
+            long that took in ms; the figures of a complete cleaning (`Cleaning.figures`); why a cleaning failed; and in
+            which part of the time since the last call the node has worked, in percent.
         """
+        busy = self._busy_percent()
+        try:
+            return *self._clean(path, begins, slots, load_millionths, buffer, steps), busy
+        finally:
+            self._cleaned_until = self._usage()
+
+    def _busy_percent(self) -> int:
+        """Return in which part of the time since the last slice of a cleaning the node has worked."""
+        (before, worked_before), (now, worked) = self._cleaned_until, self._usage()
+        return round(100 * (worked - worked_before) / (now - before)) if now > before else 0
+
+    def _clean(
+        self, path: str, begins: bool, slots: int, load_millionths: int, buffer: int, steps: int
+    ) -> tuple[int, int, int, tuple[int, ...], str]:
         began = self._wall_ms()
         if begins and path in self._compacted:
             log = self._log(path)

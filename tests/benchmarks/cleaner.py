@@ -58,7 +58,7 @@ def clean(place: Path, compiled: bool) -> float:
     logs.note_high_watermark(path, logs.open(path, False, CONFIG)[1])
     began, begins, figures = time.process_time(), True, ()
     while state <= WAITING:
-        state, _, _, figures, reason = logs.clean(path, begins, MAP_BYTES // 24, 900_000, 256 << 10, 4)
+        state, _, _, figures, reason, _ = logs.clean(path, begins, MAP_BYTES // 24, 900_000, 256 << 10, 4)
         begins = False
     took = time.process_time() - began
     assert state == CLEANED, reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,18 @@ COMPACTED = attrs.astuple(LogConfig(segment_bytes=400, compacted=1))
 class Cleaner:
     """A log cleaner with the dirty logs `t-0`, `t-1`, ..."""
 
-    def __init__(self, place: Path, count: int, observer: Any = None, clock: Any = None, **fields: Any) -> None:
+    def __init__(
+        self,
+        place: Path,
+        count: int,
+        observer: Any = None,
+        clock: Any = None,
+        usage: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
+        **fields: Any,
+    ) -> None:
         self.settings = settings(place, log_cleaner_backoff_ms=1000, **fields)
         self.failures: list[Any] = []
-        self.logs = LogManager(lambda: 5000)
+        self.logs = LogManager(lambda: 5000, usage=usage)
         self.calls: list[tuple[str, Any]] = []
         self.broken: dict[str, int] = {}
         self.base = LocalBase(clock=clock or VirtualClock(), observer=observer, ports={"logs": self})
@@ -201,12 +210,22 @@ def test_the_gauges_are_those_of_the_last_cleanings_and_of_the_dirtiest_log() ->
     assert cleaner.changed_gauges(logs) == ()
 
 
-def test_a_busy_node_gives_the_cleaner_a_fifth_of_its_time() -> None:
+def test_a_busy_node_gives_the_cleaner_a_ninth_of_its_time() -> None:
     fastest = 1e300
-    assert pause(4, 1000, 0.0, False, fastest) == 0.001
-    assert pause(4, 1000, 0.003, False, fastest) == 0.016
-    assert pause(4, 1000, 0.0, True, fastest) == 0.005
-    assert pause(4, 1000, 0.003, False, 10_000) == 0.1
+    assert pause(4, 1000, 0, False, fastest) == 0.001
+    assert pause(4, 1000, 5, False, fastest) == 0.008
+    assert pause(4, 1000, 20, False, fastest) == pause(4, 1000, 100, False, fastest) == 0.032
+    assert pause(4, 1000, 0, True, fastest) == 0.005
+    assert pause(4, 1000, 100, False, 10_000) == 0.1
+
+
+@pytest.mark.parametrize(("work", "slices"), [(0.0, 200), (0.02, 200), (0.1, 50), (1.0, 25)])
+def test_a_node_that_works_between_the_slices_is_busy(tmp_path: Path, work: float, slices: int) -> None:
+    clock = VirtualClock()
+    cleaner = Cleaner(tmp_path / "data", 1, clock=clock, usage=lambda: (clock.now(), clock.now() * work))
+    cleaner.dirty(cleaner.paths[0], 2_000)
+    cleaner.base.simulate(1.2)
+    assert len(cleaner.calls) == pytest.approx(slices, rel=0.1)
 
 
 @pytest.mark.parametrize(

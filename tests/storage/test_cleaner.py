@@ -79,7 +79,7 @@ class Compacted(Partition):
         state, figures = WAITING, ()
         begins = True
         while state <= WAITING:
-            state, _, _, figures, reason = self.logs.clean(self.path, begins, slots, 900_000, 100, steps)
+            state, _, _, figures, reason, _ = self.logs.clean(self.path, begins, slots, 900_000, 100, steps)
             begins = False
         assert state == CLEANED, reason
         return figures
@@ -291,7 +291,7 @@ def test_a_damaged_batch_makes_the_log_uncleanable_and_stays(tmp_path: Path) -> 
     file.write_bytes(data)
     state = log.logs.clean(log.path, True, 100, 900_000, 100, 50)
     assert state[0] == UNCLEANABLE
-    assert file.name in state[-1]
+    assert file.name in state[4]
     assert file.read_bytes() == data
     assert not list(Path(log.path).glob("*.cleaned"))
 

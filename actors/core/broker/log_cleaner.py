@@ -5,8 +5,8 @@ Rule 1: a log may be cleaned if the part that can be cleaned, in bytes, is more 
         next.
 Rule 2: a log that cannot be cleaned, because a batch in it is damaged, is not tried again before the next start
         (KAFKA-7215), unless it was deleted or emptied meanwhile.
-Rule 3: a cleaner works in slices of some ms. It begins the next slice late if the node has other work; then the
-        cleaner pauses for four times the slice, so that cleaning takes at most a fifth of a busy node's time.
+Rule 3: a cleaner works in slices of some ms. If the node has other work between them, or begins a slice late, the
+        cleaner pauses for up to eight times the slice, so that cleaning takes at most a ninth of a busy node's time.
 
 Kafka: `LogCleaner`, `LogCleanerManager.grabFilthiestCompactedLog`, `maintainUncleanablePartitions`, `Throttler`.
 """
@@ -36,7 +36,9 @@ DISK_PAUSE = 0.005
 """Seconds until a cleaner looks again whether the disk has flushed its files."""
 LATE = 0.002
 """Seconds by which a slice begins late on a busy node (rule 3)."""
-BUSY_SHARE = 4
+BUSY_PERCENT = 20
+"""The part of the time between two slices in which a busy node works: its process may not get all of a processor."""
+BUSY_SHARE = 8
 
 
 class DirtyLog(NamedTuple):
@@ -172,15 +174,15 @@ class LogCleaner:
             self.uncleanable[cleaned.path] = cleaned.reason
 
 
-def pause(worked_ms: int, size: int, late: float, waits: bool, bytes_per_second: float) -> float:
+def pause(worked_ms: int, size: int, busy: int, waits: bool, bytes_per_second: float) -> float:
     """Return the seconds from the end of a slice to the begin of the next one (rule 3).
 
     Args:
         worked_ms: How long the slice took.
         size: Number of bytes that it read or wrote.
-        late: By how many seconds the slice began late.
+        busy: In which part of the time since the last slice the node has worked, in percent.
         waits: Whether the cleaning waits for the disk.
         bytes_per_second: Maximum rate.
     """
-    busy = BUSY_SHARE * worked_ms / 1000 if late > LATE else 0.0
-    return max(SHORTEST, busy, DISK_PAUSE if waits else 0.0, size / max(bytes_per_second, 1.0))
+    rest = BUSY_SHARE * max(worked_ms, 1) / 1000 * min(busy / BUSY_PERCENT, 1.0)
+    return max(SHORTEST, rest, DISK_PAUSE if waits else 0.0, size / max(bytes_per_second, 1.0))
