@@ -42,7 +42,7 @@ class QuotaInvariants(Monitor):
         """The times of the last requests with a response, and their bytes, since the process must know the quota."""
         self._sent: dict[Key, deque[tuple[float, int]]] = {}
         """The times of the last requests, and their bytes, LARGEST without a response."""
-        self._told: dict[tuple[Process, str], tuple[float, float]] = {}
+        self._muted: dict[tuple[Process, str], tuple[float, float]] = {}
         """When a throttled user received a throttle time, and until when it is muted."""
 
     @observes
@@ -107,8 +107,8 @@ class QuotaInvariants(Monitor):
     def _throttled_users_are_muted(self, fact: QuotaUsed) -> Iterator[str]:
         """The next response arrives after the throttle time, counted from when the last request was sent."""
         key = fact.process, fact.user
-        told, until = self._told.get(key, (0.0, 0.0))
-        if fact.throttle_ms is not None and told <= fact.sent and self.now < until:
+        since, until = self._muted.get(key, (0.0, 0.0))
+        if fact.throttle_ms is not None and since <= fact.sent and self.now < until:
             yield f"node {fact.process[0]} answers {fact.user}, which is muted for {until - self.now:.3f} s more"
         if fact.throttle_ms:
-            self._told[key] = self.now, fact.sent + fact.throttle_ms / 1000 / TOLERANCE
+            self._muted[key] = self.now, fact.sent + fact.throttle_ms / 1000 / TOLERANCE
