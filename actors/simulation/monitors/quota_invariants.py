@@ -1,4 +1,4 @@
-"""Quotas: a user gets what its quotas permit, neither more nor less, and is muted for the time that it is told."""
+"""Quotas: a user gets what its quotas permit, neither more nor less, and is muted for its throttle time."""
 
 from __future__ import annotations
 
