@@ -30,7 +30,9 @@ MOST_SEARCHED = 2_000
 """Number of deliveries of each run, before and after a moment, among which those of a subject are searched."""
 STRIP_BINS = 240
 """Number of parts of a stretch for which it is shown how busy a node was."""
-UNINTERESTING = frozenset(("outside:metrics", "outside:log", "outside:clock"))
+LOG = "outside:log"
+"""The address of the lane of a node's log, to which no message is sent."""
+UNINTERESTING = frozenset(("outside:metrics", "outside:clock"))
 """Endpoints whose messages are drawn only if they are chosen."""
 
 
@@ -130,6 +132,12 @@ def lanes_of(recorded: RecordedTrace, deliveries: Iterable[TraceDelivery]) -> li
         {"run": place, "node": recorded.runs[place].run.node, "address": address}
         for place, address in sorted(found, key=lambda each: (each[0], not each[1].startswith("outside:"), each[1]))
     ]
+
+
+def with_log_lanes(recorded: RecordedTrace, found: list[dict[str, Any]], runs: set[int]) -> list[dict[str, Any]]:
+    """Return lanes with one for the log of each of these runs, above the run's others."""
+    logs = [{"run": place, "node": recorded.runs[place].run.node, "address": LOG} for place in sorted(runs)]
+    return sorted([*logs, *found], key=lambda lane: lane["run"])
 
 
 def drawn(recorded: RecordedTrace, stretch: Stretch, each: TraceDelivery) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from typing import Any
 from actors.explain.step_texts import TEXTS, text_of
 from actors.node.free_ports import HOST
 from actors.page import critical_path, subject_histories
-from actors.page.lanes import drawn, interest_of, lanes, lanes_of, strip_of
+from actors.page.lanes import drawn, interest_of, lanes, lanes_of, strip_of, with_log_lanes
+from actors.page.log_lines import LogLine, lines_between, log_lines
 from actors.page.picture import Picture, timeline
 from actors.page.recorded_trace import Position, RecordedTrace
 from actors.page.server import PageServer, Route
@@ -226,6 +227,7 @@ class RecordedPage:
         self._survey = TraceSurvey(self._recorded)
         self._problem = ""
         self._facts: _Facts | None = None
+        self._logs: list[LogLine] = []
         self._searched: set[tuple[bytes, ...]] = {()}
         self._gate = threading.Lock()
         self._server = PageServer({"mode": "recorded", "title": str(trace.folder)}, self.routes, host=host, port=port)
@@ -256,6 +258,7 @@ class RecordedPage:
             self._facts = _Facts(self._recorded)
         except (TraceError, OSError) as error:
             self._problem = f"the facts cannot be read: {error}"
+        self._logs = log_lines(self._recorded)
         named = {} if self._facts is None else self._facts.subjects
         self._survey.run({name for kind, names in named.items() if kind != "partition" for name in names})
 
@@ -346,7 +349,13 @@ class RecordedPage:
             threading.Thread(target=self._recorded.search, args=(interest.texts,), daemon=True).start()
         steps = [] if self._facts is None else self._facts.steps
         part = steps[bisect_left(steps, found["start"], key=_time_of) : bisect_right(steps, found["end"], key=_time_of)]
-        return {**found, "facts": [_fact_row(each) for each in part[:FOUND]]}
+        logs = lines_between(self._logs, found["start"], found["end"])
+        return {
+            **found,
+            "lanes": with_log_lanes(self._recorded, found["lanes"], {line.run for line in logs}),
+            "logs": [line._asdict() for line in logs],
+            "facts": [_fact_row(each) for each in part[:FOUND]],
+        }
 
     def _position(self, query: Mapping[str, str], back: bool = False) -> Position:
         """Return the position of a delivery, or that of a time."""

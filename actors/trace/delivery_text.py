@@ -59,6 +59,11 @@ def clock(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S.%f}"
 
 
+def logged_at(text: str) -> float:
+    """Return the time at the begin of a log line, such as "2026-11-30 05:50:18,123", in seconds since 1970."""
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").timestamp()
+
+
 def route(delivery: TraceDelivery) -> str:
     """Return the sender and the receiver."""
     return f"{delivery.sender or delivery.kind} -> {delivery.receiver}"

@@ -105,17 +105,14 @@ def timed(page: RecordedPage, what: str, **query: object) -> tuple[Any, float]:
     return found, time.perf_counter() - begun
 
 
-def open_page(folder: Path, cache: Path, case: str, limit: float | None) -> RecordedPage:
-    """Open the page, and wait until it has the facts."""
+def open_page(folder: Path, cache: Path) -> tuple[RecordedPage, float]:
+    """Open the page, and wait until it has the facts. Return it and the seconds that it took."""
     begun = time.perf_counter()
     page = RecordedPage(open_trace(folder), cache=cache)
-    shown = time.perf_counter() - begun
+    print(f"served after {time.perf_counter() - begun:.2f} s", flush=True)
     while not ask(page, "overview")["ready"]:
         PAUSE.wait(0.02)
-    took = time.perf_counter() - begun
-    print(f"{case}: served after {shown:.2f} s, {page._survey.read:.0%} surveyed when the facts were there", flush=True)
-    limited(case, took, took if limit is None else limit, "s")
-    return page
+    return page, time.perf_counter() - begun
 
 
 def recorded(folder: Path) -> None:
@@ -123,11 +120,11 @@ def recorded(folder: Path) -> None:
     if not folder.exists():
         print(f"recorded in {seconds(lambda: record(folder)):.0f} s: {folder}", flush=True)
     with tempfile.TemporaryDirectory() as cache:
-        has_index = any(folder.rglob("*.facts.zst"))
-        page = open_page(folder, Path(cache), "open" if has_index else "open_without_index", 3.0 if has_index else None)
-        if not has_index:
-            page.stop()
-            page = open_page(folder, Path(cache), "open", 3.0)
+        page, took = open_page(folder, Path(cache))
+        print(f"first opening, in which an index of facts is written if there is none: {took:.2f} s", flush=True)
+        page.stop()
+        page, took = open_page(folder, Path(cache))
+        limited("open", took, 3.0, "s")
         overview = ask(page, "overview")
         print(f"{overview['deliveries']:,} deliveries, {len(page._known_facts().steps):,} facts", flush=True)
         steps(page, "while_surveyed")
@@ -137,8 +134,7 @@ def recorded(folder: Path) -> None:
         begun = time.perf_counter()
         page._states._thread.join()
         print(f"snapshots were stored {time.perf_counter() - begun:.0f} s later", flush=True)
-        chance = random.Random(2)
-        states = [timed(page, "state", **place)[1] for place in places(page, chance)]
+        states = [timed(page, "state", **place)[1] for place in places(page, random.Random(2))]
         print(f"states: median {median(states) * 1000:.0f} ms", flush=True)
         limited("state_before_and_after", max(states), 1.5, "s")
         page.stop()

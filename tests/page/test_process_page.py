@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from actors.node.free_ports import free_ports
+from actors.page.recorded import RecordedPage
+from actors.trace.reader import open_trace
 from tests.cluster.processes import OURS, Running, create_topic, properties, start_up
 from tests.page.browser import opened, running_browser
 from tests.waiting import until
@@ -42,7 +44,9 @@ def press(page: Page, text: str) -> None:
     page.get_by_role("button", name=text, exact=True).click()
 
 
-def test_the_buttons_of_up_change_processes_and_undo_it(browser: Browser, up: tuple[Running, dict[str, Any]]) -> None:
+def test_the_buttons_of_up_change_processes_and_undo_it(
+    browser: Browser, up: tuple[Running, dict[str, Any]], tmp_path: Path
+) -> None:
     running, line = up
     assert (
         "--ui-host 0.0.0.0: every machine that reaches this address can see the cluster, and break it" in running.output
@@ -66,6 +70,12 @@ def test_the_buttons_of_up_change_processes_and_undo_it(browser: Browser, up: tu
         press(page, f"Start broker {victim}")
         expect(effects).to_have_count(0, timeout=SECONDS)
         expect(state).to_contain_text(re.compile("running$"), timeout=SECONDS)
+    recorded = RecordedPage(open_trace(Path(line["dir"])), cache=tmp_path)
+    recorded.wait()
+    logged = next(each for each in recorded._logs if "started as broker" in each.text)
+    with opened(browser, f"{recorded.url}#/lanes?at={logged.at}") as page:
+        expect(page.locator(".lanes g.log", has_text="started as broker").first).to_be_attached()
+    recorded.stop()
 
 
 def test_the_page_of_one_node_has_its_metadata_and_no_buttons(

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from actors.cli.why import page_command
 from actors.page import recorded as recorded_page
 from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
 from actors.page.lanes import interest_of
+from actors.page.log_lines import log_lines
 from actors.page.recorded import RecordedPage
 from actors.page.recorded_trace import Interest, RecordedTrace
 from actors.public.simulated import SimulatedCluster
@@ -300,6 +302,38 @@ def test_two_runs_slide_together_and_the_first_difference_is_marked(
     assert ask(compared, "compare", at=late_at(page))["same"]
     for each in (compared, other):
         each.stop()
+
+
+def test_the_lanes_have_the_lines_that_a_node_logged(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "logged")
+    recorded = RecordedTrace(open_trace(tmp_path / "logged"))
+    middle = recorded.runs[0].begin + 3.0
+
+    def line(seconds: float, text: str) -> str:
+        logged = datetime.fromtimestamp(middle + seconds)
+        return f"[{logged:%Y-%m-%d %H:%M:%S},{logged.microsecond // 1000:03d}] {text} (kafka.server)\n"
+
+    own = line(0.5, "WARNING low") + "    a traceback\n" + line(-9999, "INFO of an earlier run")
+    (tmp_path / "logged" / "node-0" / "node.log").write_text(own)
+    (tmp_path / "logged" / "cluster.log").write_text(
+        line(0, "ERROR [Broker id=2] failed") + line(0, "INFO without a node")
+    )
+    lines = log_lines(recorded)
+    assert [(each.run, each.level, each.text) for each in lines] == [
+        (2, 2, "[Broker id=2] failed (kafka.server)"),
+        (0, 1, "low (kafka.server)"),
+    ]
+    assert lines[1].at == pytest.approx(middle + 0.5, abs=0.0011)
+    page = RecordedPage(recorded.trace, cache=tmp_path / "cache")
+    page.wait()
+    around = ask(page, "lanes", at=middle, most=500)
+    assert (
+        [each["text"] for each in around["logs"]]
+        == [each.text for each in lines if around["start"] <= each.at <= around["end"]]
+        != []
+    )
+    assert {"run": 2, "node": 2, "address": "outside:log"} in around["lanes"]
+    page.stop()
 
 
 # ------------------------------------------------------------------------------------------------ commands, notebooks

@@ -48,7 +48,7 @@ const id = ([run, seq]) => `${run}~${seq}`;
 
 // Draw deliveries. `runs` are those of the trace; `strong` has the ids of deliveries whose arrows are thick; `gap` has
 // the indexes of two deliveries between which the time is shaded, and a text.
-export function drawing({ deliveries, lanes, facts = [], strips = [], runs, selected, strong = new Set(), gap, step, keep = {} }) {
+export function drawing({ deliveries, lanes, facts = [], strips = [], logs = [], runs, selected, strong = new Set(), gap, step, keep = {} }) {
   const rows = new Map();
   const nodes = [];
   let y = TOP;
@@ -94,6 +94,14 @@ export function drawing({ deliveries, lanes, facts = [], strips = [], runs, sele
       h("rect", { x: (left - 4).toFixed(1), y: lane(each) - 4.5, width: Math.max(each.took > 0 ? Math.min(x(each.at + each.took / 1000) - left, room) : 0, 8).toFixed(1), height: 9, rx: 2 }),
       letters > 3 && h("text", { x: (left + 7).toFixed(1), y: lane(each) + 4 }, each.title.length > letters ? `${each.title.slice(0, letters - 1)}…` : each.title));
   });
+  const lines = logs.map((line, index) => {
+    const [left, y] = [x(line.at), rows.get(`${line.run} outside:log`)];
+    const after = logs.slice(index + 1).find(({ run }) => run === line.run);
+    const letters = Math.floor(((after ? x(after.at) : width) - left - 12) / LETTER);
+    return h("g", { class: `log l${line.level}`, role: "img", "aria-label": line.text },
+      h("title", {}, `${new Date(line.at * 1000).toISOString()}\n${line.text}`), h("circle", { cx: left.toFixed(1), cy: y, r: 3.5 }),
+      letters > 3 && h("text", { x: (left + 7).toFixed(1), y: y + 4 }, line.text.length > letters ? `${line.text.slice(0, letters - 1)}…` : line.text));
+  });
   return h("div", { class: "lanes" },
     h("svg", { class: "names", width: 190, height },
       nodes.map((node) => h("text", { class: "node", x: 0, y: node.y + 17 }, `node ${node.node}`)),
@@ -106,7 +114,7 @@ export function drawing({ deliveries, lanes, facts = [], strips = [], runs, sele
       axis(times, places, height, gap?.to),
       facts.map((fact) => h("a", { svg: true, href: address(here().path, { ...keep, ...placeOf(fact) }), class: "fact", "aria-label": fact.text },
         h("title", {}, fact.text), h("path", { d: `M${x(fact.at).toFixed(1)} ${TOP - 12}l4 6l-4 6l-4 -6z` }))),
-      arrows, marks)));
+      arrows, marks, lines)));
 }
 
 const short = (address) => {
