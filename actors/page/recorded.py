@@ -260,7 +260,7 @@ class RecordedPage:
             self._problem = f"the facts cannot be read: {error}"
         self._logs = log_lines(self._recorded)
         named = {} if self._facts is None else self._facts.subjects
-        self._survey.run({name for kind, names in named.items() if kind != "partition" for name in names})
+        self._survey.run({name for kind, names in named.items() if kind != "partition" for name in names}, self._gate)
 
     @property
     def routes(self) -> dict[str, Route]:

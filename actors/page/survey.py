@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
+import threading
 from collections.abc import Set
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ OWNERS = {**filters.OWNERS, "StartGroup": "GroupActor"}
 """The first message of an actor that belongs to one partition, broker or group."""
 OF_BROKERS = frozenset("LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown WriteTxnMarkers".split())
 """APIs that only brokers send."""
+PAUSE = 200
+"""Number of deliveries after which the thread that reads lets a request pass; they take a millisecond."""
 MOST_OPEN = 10_000
 """Number of requests without a response that are kept."""
 
@@ -119,8 +122,16 @@ class TraceSurvey:
         """Let `run` return soon."""
         self._stopped = True
 
-    def run(self, names: Set[str]) -> None:
-        """Read the trace, and index these names of subjects. Other threads may look at the results so far."""
+    def run(self, names: Set[str], gate: threading.Lock) -> None:
+        """Read the trace, and index these names of subjects. Other threads may look at the results so far.
+
+        While another thread has the gate, this one waits, so that an answer is not computed at half the speed.
+        """
+
+        def is_stopped() -> bool:
+            with gate:
+                return self._stopped
+
         runs = self._recorded.runs
         total = sum(run.length for run in runs) or 1
         done = 0
@@ -139,15 +150,15 @@ class TraceSurvey:
                         elif name in RESPONSES and record.actor == "":
                             self._note_answers(waiting, run.place, record)
                         done += 1
-                        if not done % 1_000:
+                        if not done % PAUSE:
                             self.read = done / total
-                            if self._stopped:
+                            if is_stopped():
                                 return
             except (TraceError, OSError):
                 continue  # RecordedRun.problem says so
         self.read = 1.0
         for run in runs:
-            run.index_words({name.encode() for name in names}, lambda: self._stopped)
+            run.index_words({name.encode() for name in names}, is_stopped)
 
     def _note_owner(self, place: int, record: TraceRecord) -> None:
         key = place, record.receiver

@@ -110,7 +110,7 @@ def open_page(folder: Path, cache: Path) -> tuple[RecordedPage, float]:
     begun = time.perf_counter()
     page = RecordedPage(open_trace(folder), cache=cache)
     print(f"served after {time.perf_counter() - begun:.2f} s", flush=True)
-    while not ask(page, "overview")["ready"]:
+    while page._facts is None:
         PAUSE.wait(0.02)
     return page, time.perf_counter() - begun
 
@@ -159,7 +159,7 @@ def steps(page: RecordedPage, when: str) -> None:
                     slowest[by] = max(slowest.get(by, (0.0, "")), (took, about))
             for what in ("lanes", "delivery"):
                 took = timed(page, what, **place, about=about)[1]
-                slowest[what] = max(slowest.get(what, (0.0, "")), (took, about))
+                slowest[f"to_{what}"] = max(slowest.get(f"to_{what}", (0.0, "")), (took, about))
     for kind, (took, about) in slowest.items():
         print(f"slowest {kind} {when}: of {about or 'everything'}", flush=True)
         limited(f"step_{kind}_{when}", took * 1000, 200, "ms")
