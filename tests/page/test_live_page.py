@@ -62,6 +62,15 @@ def fits(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
 
 
+def check_sizes(page: Page) -> None:
+    """Check that a view fits narrow and wide screens, light and dark."""
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert fits(page), (width, page.url)
+
+
 @pytest.mark.parametrize(("topics", "partitions"), [(3, 50), (100, 1000)])
 def test_names_are_text_and_many_partitions_stay_usable(browser: Browser, topics: int, partitions: int) -> None:
     stream = EventStream()
@@ -118,8 +127,4 @@ def test_a_kill_is_on_the_page_and_the_keyboard_starts_the_broker_again(browser:
             expect(page.locator(".verdict")).to_contain_text("orders-0")
             for view in ("", "topic/orders", "partition/orders-0", f"broker/{dead}", "events"):
                 page.goto(f"{cluster.ui_url}#/{view}")
-                for width, height in SIZES:
-                    page.set_viewport_size({"width": width, "height": height})
-                    for scheme in SCHEMES:
-                        page.emulate_media(color_scheme=scheme)
-                        assert fits(page), (width, view)
+                check_sizes(page)

@@ -75,6 +75,8 @@ def test_the_buttons_of_up_change_processes_and_undo_it(
     logged = next(each for each in recorded._logs if "started as broker" in each.text)
     with opened(browser, f"{recorded.url}#/lanes?at={logged.at}") as page:
         expect(page.locator(".lanes g.log", has_text="started as broker").first).to_be_attached()
+        page.goto(f"{recorded.url}#/trace")
+        expect(page.get_by_role("region", name="Remarks")).to_contain_text("is still being recorded")
     recorded.stop()
 
 

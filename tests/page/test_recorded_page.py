@@ -22,12 +22,13 @@ from messages.trace.schema import SCHEMA_VERSION
 from tests.layering import ROOT
 from tests.page import late_record
 from tests.page.browser import opened, running_browser
-from tests.page.test_live_page import SCHEMES, SIZES, fits
+from tests.page.test_live_page import check_sizes, fits
 from tests.trace import altering
 
 IMAGE = ROOT / "docs" / "images" / "critical-path.png"
 MOST_CLICKS = 6
 WHY = "Why is it so?"
+FOCUSED = "document.activeElement.ariaLabel ?? document.activeElement.textContent"
 
 QUESTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "why was this record late?": (("Slow requests", r"3\.50 s"), ".verdict", "node 1 handled nothing from"),
@@ -113,15 +114,32 @@ def test_the_keys_step_and_every_view_is_an_address(browser: Browser, served: Re
         expect(page.locator(".steps .at")).to_have_text("22:13:20.000")
 
 
+def test_a_question_is_answered_by_the_keyboard_alone_on_a_narrow_dark_screen(
+    browser: Browser, served: RecordedPage
+) -> None:
+    clicks, part, words = QUESTIONS["why is this partition without a leader?"]
+    with opened(browser, served.url) as page:
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.emulate_media(color_scheme="dark")
+        for name in clicks:
+            pattern = re.compile(f"^{re.escape(name)}")
+            expect(
+                page.get_by_role("link", name=pattern).or_(page.get_by_role("button", name=pattern)).first
+            ).to_be_visible()
+            for _ in range(100):
+                page.keyboard.press("Tab")
+                if page.evaluate(FOCUSED).startswith(name):
+                    break
+            page.keyboard.press("Enter")
+        expect(page.locator(part).first).to_contain_text(words)
+        assert fits(page)
+
+
 def test_the_views_fit_narrow_and_wide_screens_light_and_dark(browser: Browser, served: RecordedPage) -> None:
     with opened(browser, served.url) as page:
         for view in ("", "lanes", "slow", "search?find=orders", "trace", "partition/orders-0", "group/readers"):
             page.goto(f"{served.url}#/{view}")
-            for width, height in SIZES:
-                page.set_viewport_size({"width": width, "height": height})
-                for scheme in SCHEMES:
-                    page.emulate_media(color_scheme=scheme)
-                    assert fits(page), (width, view)
+            check_sizes(page)
 
 
 def test_a_group_has_its_lag(browser: Browser, served: RecordedPage) -> None:
@@ -155,6 +173,7 @@ def test_two_runs_are_side_by_side_and_what_a_damaged_one_lacks_is_said(
         sides = [page.get_by_role("region", name=str(each)) for each in (folder, tmp_path / "other")]
         expect(sides[0].locator("mark")).to_have_count(1)
         expect(sides[1].get_by_role("listitem").first).to_be_visible()
+        check_sizes(page)
         page.goto(f"{compared.url}#/")
         expect(page.get_by_role("link", name="remarks")).to_have_count(0)
     with opened(browser, other.url) as page:

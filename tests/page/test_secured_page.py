@@ -16,6 +16,7 @@ from actors.page.recorded import RecordedPage
 from actors.public import KafkaCluster
 from actors.trace.reader import open_trace
 from tests.page.browser import opened, running_browser
+from tests.page.test_live_page import check_sizes
 
 SECRETS = {"alice": "alice-secret-pw", "bob": "bob-secret-pw"}
 GROUP = "<b>readers</b>"
@@ -93,6 +94,7 @@ def test_the_lag_of_a_group_follows_its_commits_and_the_log(browser: Browser, cl
         expect(row).to_contain_text(re.compile(r"orders-0\s*2\s*5\s*3"))
         send(cluster, 4)
         expect(row).to_contain_text(re.compile(r"orders-0\s*2\s*9\s*7"))
+        check_sizes(page)
 
 
 def test_faults_are_injected_and_undone_by_buttons(browser: Browser, cluster: KafkaCluster) -> None:
