@@ -28,6 +28,8 @@ from actors.storage.log.checkpoint import Checkpoint
 from actors.storage.log_directories import CLEAN_MARKER, RECOVERY_POINTS, parse_name
 from messages.apis.fetch import READ_COMMITTED, AbortedTransaction, FetchRequest
 from messages.cluster import TopicPartition
+from messages.wire.batch_records import InvalidRecords
+from messages.wire.compression import CannotDecompress
 from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import whole_batches
 
@@ -230,14 +232,19 @@ class LogInvariants(Monitor):
                 self._equal[partition] = changes
 
     def _last_values(self, log: LogView, data: bytes, first: int) -> dict[bytes | None, tuple[int, bytes]]:
-        """Return the offset and the value of the last record of each key that is not deleted."""
+        """Return the offset and the value of the last record of each key that is not deleted; an error in its place."""
         files = self._files.get(log)
         aborted = () if files is None else files.transactions.aborted
-        last = {
-            each.key: (each.offset, each.value)
-            for each in visible_records(data, tuple(AbortedTransaction(row.producer_id, row.first) for row in aborted))
-            if each.offset >= first
-        }
+        try:
+            last = {
+                each.key: (each.offset, each.value)
+                for each in visible_records(
+                    data, tuple(AbortedTransaction(row.producer_id, row.first) for row in aborted)
+                )
+                if each.offset >= first
+            }
+        except (InvalidRecords, CannotDecompress) as error:  # logs that differ can have batches that no reader accepts
+            return {None: (-1, str(error).encode())}
         return {key: (offset, value) for key, (offset, value) in last.items() if value is not None}
 
     @invariant("log directories match the assignment", "broker.md 2.2, 5.1")

@@ -118,6 +118,18 @@ def test_a_commit_is_answered_by_the_state_of_the_group(state: GroupState, code:
 
 
 @pytest.mark.parametrize(
+    ("member", "generation", "code"),
+    [("m2", 0, errors.ILLEGAL_GENERATION), ("m2", 2, errors.ILLEGAL_GENERATION), ("m9", 1, errors.UNKNOWN_MEMBER_ID)],
+)
+def test_a_commit_of_another_generation_or_of_a_stranger_changes_nothing(
+    member: str, generation: int, code: int
+) -> None:
+    life = Life.at(STABLE)
+    [result] = life.answer(life.commit(member, generation)).partitions
+    assert (result.error_code, life.fetch()) == (code, {})
+
+
+@pytest.mark.parametrize(
     ("state", "code", "after"),
     [
         (EMPTY, errors.UNKNOWN_MEMBER_ID, EMPTY),
