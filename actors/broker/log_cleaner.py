@@ -17,7 +17,7 @@ import logging
 
 from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 
-from actors.core.broker.log_cleaner import LATE, STEPS, Compaction, DirtyLog, LogCleaner, pause
+from actors.core.broker.log_cleaner import STEPS, Compaction, DirtyLog, LogCleaner, pause
 from actors.runtime import Dispatcher, FlowActor
 from actors.storage.log import NO_DESCRIPTORS
 from messages.broker import BrokerConfigured, LogFileFailed
@@ -161,13 +161,11 @@ class LogCleanerActor(Dispatcher):
         self._job: CleanLog
         self._manager: ActorAddress
         self._began = 0.0
-        self._due = 0.0
-        """Time of the next slice."""
 
     def receiveMsg_CleanLog(self, message: CleanLog, sender: ActorAddress) -> None:
         """Begin to clean a log."""
         self._job, self._manager = message, sender
-        self._began = self._due = self.now
+        self._began = self.now
         self._work(begins=True)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
@@ -186,10 +184,8 @@ class LogCleanerActor(Dispatcher):
             if state == UNCLEANABLE:
                 self.send(self._manager, LogFileFailed(f"{job.path}/", reason))
         if state in (WORKING, WAITING):
-            busy = 100 if self.now - self._due > LATE else busy
             rest = pause(worked_ms, size, busy, state == WAITING, job.bytes_per_second)
-            self._due = self.now + worked_ms / 1000 + rest
-            self.wake_at(self._due)
+            self.wake_at(self.now + worked_ms / 1000 + rest)
             return
         seconds = self.now - self._began + worked_ms / 1000
         if state == CLEANED:

@@ -45,6 +45,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from math import ceil
 from pathlib import Path
+from typing import ClassVar
 
 import attrs
 
@@ -140,7 +141,11 @@ class LogManager:
         dates_files: Whether written files get the time of `wall_ms`, which is not the system's.
         keeps_topic_ids: Whether logs keep the ids of their topics; if not, they are removed when a log is opened.
         copy_window: Number and seconds of the samples by which the rate of copies to other directories is measured.
+        usage: Returns the time and the CPU seconds of the node's thread.
     """
+
+    _cleaning: ClassVar[list[float]] = [0.0, 0.0]
+    """The seconds and CPU seconds of all slices of cleanings: the nodes of a test cluster share a thread."""
 
     def __init__(
         self,
@@ -155,8 +160,8 @@ class LogManager:
         usage: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
     ) -> None:
         self._usage = usage
-        self._cleaned_until = usage()
-        """The result of `usage` after the last slice of a cleaning."""
+        self._rests_since = self._used()
+        """The result of `_used` after the last slice of a cleaning."""
         self._keeps_topic_ids = keeps_topic_ids
         self._wall_ms = wall_ms
         self._region_from = region_from
@@ -955,16 +960,20 @@ class LogManager:
             long that took in ms; the figures of a complete cleaning (`Cleaning.figures`); why a cleaning failed; and in
             which part of the time since the last call the node has worked, in percent.
         """
-        busy = self._busy_percent()
+        (before, worked_before), (now, worked) = self._rests_since, self._used()
+        busy = round(100 * (worked - worked_before) / (now - before)) if now > before else 0
         try:
             return *self._clean(path, begins, slots, load_millionths, buffer, steps), busy
         finally:
-            self._cleaned_until = self._usage()
+            end, end_worked = self._used()
+            LogManager._cleaning[0] += end - now
+            LogManager._cleaning[1] += end_worked - worked
+            self._rests_since = now, worked
 
-    def _busy_percent(self) -> int:
-        """Return in which part of the time since the last slice of a cleaning the node has worked."""
-        (before, worked_before), (now, worked) = self._cleaned_until, self._usage()
-        return round(100 * (worked - worked_before) / (now - before)) if now > before else 0
+    def _used(self) -> tuple[float, float]:
+        """Return the time, and the CPU seconds of the node, both without the slices of cleanings."""
+        now, worked = self._usage()
+        return now - LogManager._cleaning[0], worked - LogManager._cleaning[1]
 
     def _clean(
         self, path: str, begins: bool, slots: int, load_millionths: int, buffer: int, steps: int

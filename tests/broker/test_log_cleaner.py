@@ -228,6 +228,22 @@ def test_a_node_that_works_between_the_slices_is_busy(tmp_path: Path, work: floa
     assert len(cleaner.calls) == pytest.approx(slices, rel=0.1)
 
 
+def test_cleaners_in_one_thread_are_no_other_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = [0.0, 0.0]
+
+    def clean_for_a_second(self: LogManager, *arguments: object) -> tuple[int, int, int, tuple[int, ...], str]:
+        used[:] = used[0] + 1, used[1] + 1
+        return 0, 0, 1000, (), ""
+
+    monkeypatch.setattr(LogManager, "_clean", clean_for_a_second)
+    one, other = (LogManager(lambda: 5000, usage=lambda: (used[0], used[1])) for _ in range(2))
+    busy = []
+    for logs, work in ((one, 0.0), (other, 0.0), (one, 0.0), (other, 0.5), (one, 0.0)):
+        used[:] = used[0] + 1, used[1] + work
+        busy.append(logs.clean("t-0", False, 1, 1, 1, 1)[5])
+    assert busy == [0, 0, 0, 25, 25], "of the time in which neither cleaned"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [

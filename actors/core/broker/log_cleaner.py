@@ -5,8 +5,8 @@ Rule 1: a log may be cleaned if the part that can be cleaned, in bytes, is more 
         next.
 Rule 2: a log that cannot be cleaned, because a batch in it is damaged, is not tried again before the next start
         (KAFKA-7215), unless it was deleted or emptied meanwhile.
-Rule 3: a cleaner works in slices of some ms. If the node has other work between them, or begins a slice late, the
-        cleaner pauses for up to eight times the slice, so that cleaning takes at most a ninth of a busy node's time.
+Rule 3: a cleaner works in slices of some ms. If the node has other work between them, the cleaner pauses for up to
+        eight times the slice, so that cleaning takes at most a ninth of a busy node's time.
 
 Kafka: `LogCleaner`, `LogCleanerManager.grabFilthiestCompactedLog`, `maintainUncleanablePartitions`, `Throttler`.
 """
@@ -34,8 +34,6 @@ SHORTEST = 0.001
 """Seconds between two slices of an idle node, so that its other actors and its sockets have their turn."""
 DISK_PAUSE = 0.005
 """Seconds until a cleaner looks again whether the disk has flushed its files."""
-LATE = 0.002
-"""Seconds by which a slice begins late on a busy node (rule 3)."""
 BUSY_PERCENT = 20
 """The part of the time between two slices in which a busy node works: its process may not get all of a processor."""
 BUSY_SHARE = 8
