@@ -170,7 +170,7 @@ def id_of(cluster: KafkaCluster, topic: str, broker: int) -> str:
 
 
 def test_a_broker_is_added_and_gets_replicas() -> None:
-    with KafkaCluster(2, protocol="2.8") as cluster:
+    with KafkaCluster(2) as cluster:
         assert cluster.add_broker() == 2
         assert cluster.brokers == 3
         cluster.create_topic("t", replication_factor=3)
@@ -178,7 +178,7 @@ def test_a_broker_is_added_and_gets_replicas() -> None:
         ids = cluster.wait_for(
             lambda: "" not in (seen := {id_of(cluster, "t", broker) for broker in range(3)}) and seen
         )
-        assert len(ids) == 1, "at 2.8, topics have ids"
+        assert len(ids) == 1, "at 2.8, the default, topics have ids"
         cluster.restart(2, speaks="2.4")
         cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
         assert [newest_fetch(cluster, broker) for broker in (1, 2)] == [17, 11]
