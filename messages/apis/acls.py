@@ -6,7 +6,7 @@ from functools import partial
 
 from messages import errors
 from messages.acls import Operation, PatternType
-from messages.apis.declaration import AUTHORIZER, Api, on_cluster
+from messages.apis.declaration import AUTHORIZER, UNAUTHORIZED, Api, on_cluster
 from messages.vocabulary import Message, message
 
 
@@ -144,7 +144,6 @@ class DeleteAclsResponse(Message):
     throttle_time_ms: int = 0
 
 
-_TEXTS = {errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed."}
 _NO_AUTHORIZER = "No Authorizer is configured."
 """Kafka's error message for changes of ACLs."""
 
@@ -164,7 +163,7 @@ DESCRIBE_ACLS = _ACLS(
     access=(on_cluster(Operation.DESCRIBE),),
     sample=lambda about: DescribeAclsRequest(2, 1, None, None, None, 1, 1),
     refuse=lambda request, code: DescribeAclsResponse(
-        code, _TEXTS.get(code, "No Authorizer is configured on the broker")
+        code, UNAUTHORIZED.get(code, "No Authorizer is configured on the broker")
     ),
 )
 CREATE_ACLS = _ACLS(
@@ -174,7 +173,7 @@ CREATE_ACLS = _ACLS(
     access=(on_cluster(Operation.ALTER),),
     sample=lambda about: CreateAclsRequest(2, (AclCreation(2, about.partition.topic, "User:a", "*", 2, 3),)),
     refuse=lambda request, code: CreateAclsResponse(
-        (AclCreationResult(code, _TEXTS.get(code, _NO_AUTHORIZER)),) * len(request.creations)
+        (AclCreationResult(code, UNAUTHORIZED.get(code, _NO_AUTHORIZER)),) * len(request.creations)
     ),
 )
 DELETE_ACLS = _ACLS(
@@ -184,6 +183,6 @@ DELETE_ACLS = _ACLS(
     access=(on_cluster(Operation.ALTER),),
     sample=lambda about: DeleteAclsRequest(2, (DeleteAclsFilter(1, None, None, None, 1, 1),)),
     refuse=lambda request, code: DeleteAclsResponse(
-        (DeleteAclsFilterResult(code, _TEXTS.get(code, _NO_AUTHORIZER)),) * len(request.filters)
+        (DeleteAclsFilterResult(code, UNAUTHORIZED.get(code, _NO_AUTHORIZER)),) * len(request.filters)
     ),
 )

@@ -71,7 +71,7 @@ API = Api(
         validate_only=True,
     ),
     odd="assignments=null assignments=null;count-1 broker_ids=90 name=absent topics=twice",
-    refuse=each_topic(CreatePartitionsResponse, GrownTopic),
+    refuse=each_topic(CreatePartitionsResponse, GrownTopic, "The topic authorization is failed."),
     bindings={CreatePartitionsResponse: Binding(renamed={"topics": ("results",)})},
     elsewhere=errors.NOT_CONTROLLER,
     controller_first=True,

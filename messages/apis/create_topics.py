@@ -115,7 +115,7 @@ API = Api(
     odd="name=@topic topics=twice name=bad/name assignments=;num_partitions=0;replication_factor=1"
     " assignments=;num_partitions=2;replication_factor=1 assignments=;num_partitions=1;replication_factor=90"
     " broker_ids=0|0 configs.name=no.such.config",
-    refuse=each_topic(CreateTopicsResponse, CreatedTopic),
+    refuse=each_topic(CreateTopicsResponse, CreatedTopic, "Authorization failed."),
     # A sensitive value is masked, because the trace stores the request; no such config can be changed.
     bindings={CreatableConfig: Binding(read={"value": masked_value})},
     elsewhere=errors.NOT_CONTROLLER,

@@ -97,15 +97,36 @@ def each_partition(response: type[AnyMessage], entry: Callable[[TopicPartition, 
     return lambda request, code: response(tuple([entry(each.partition, code) for each in request.partitions]))
 
 
-def each_topic(response: type[AnyMessage], entry: Callable[[str, int], object]) -> Refusal:
-    """Return a function that makes a response with an error for each topic of the request."""
-    return lambda request, code: response(tuple([entry(topic.name, code) for topic in request.topics]))
+UNAUTHORIZED = {
+    errors.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    errors.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""Kafka's error messages for missing rights; some APIs have others, or none."""
 
 
-def each_resource(response: type[AnyMessage], entry: Callable[[int, None, int, str], object]) -> Refusal:
-    """Return a function that makes a response with an error for each resource of the request."""
+def each_topic(response: type[AnyMessage], entry: Callable[[str, int, str | None], object], text: str) -> Refusal:
+    """Return a function that makes a response with an error for each topic of the request.
+
+    `text` is the error message if the client has no right to a topic.
+    """
+
+    def refuse(request: AnyMessage, code: int) -> AnyMessage:
+        said = text if code == errors.TOPIC_AUTHORIZATION_FAILED else None
+        return response(tuple([entry(topic.name, code, said) for topic in request.topics]))
+
+    return refuse
+
+
+def each_resource(
+    response: type[AnyMessage],
+    entry: Callable[[int, str | None, int, str], object],
+    texts: Mapping[int, str] = MappingProxyType({}),
+) -> Refusal:
+    """Return a function that makes a response with an error, and its text, for each resource of the request."""
     return lambda request, code: response(
-        tuple([entry(code, None, each.resource_type, each.resource_name) for each in request.resources])
+        tuple([entry(code, texts.get(code), each.resource_type, each.resource_name) for each in request.resources])
     )
 
 

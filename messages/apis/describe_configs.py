@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.acls import Operation
-from messages.apis.declaration import CONFIGS, Api, Binding, each_resource, on_configs
+from messages.apis.declaration import CONFIGS, UNAUTHORIZED, Api, Binding, each_resource, on_configs
 from messages.vocabulary import Message, message
 
 TOPIC = 2
@@ -94,6 +94,6 @@ API = Api(
         3, (DescribeConfigsResource(TOPIC, about.partition.topic),), include_synonyms=True
     ),
     odd="resource_name=absent resource_name=bad/name resource_type=4;resource_name= resource_type=4;resource_name=0",
-    refuse=each_resource(DescribeConfigsResponse, DescribedResource),
+    refuse=each_resource(DescribeConfigsResponse, DescribedResource, UNAUTHORIZED),
     bindings={DescribedConfig: Binding(written={"is_default": _is_default})},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messages import errors
 from messages.acls import Operation, ResourceType
-from messages.apis.declaration import COORDINATOR_FINDER, Access, Api
+from messages.apis.declaration import COORDINATOR_FINDER, UNAUTHORIZED, Access, Api
 from messages.vocabulary import Message, message
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
@@ -60,8 +60,10 @@ SHARE_GROUPS_SINCE = 6
 
 def _refuse(request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
     if request.version < KEYS_SINCE:
-        return FindCoordinatorResponse(code)
-    found = [FoundCoordinator(key, error_code=code) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(code, UNAUTHORIZED.get(code))
+    found = [
+        FoundCoordinator(key, error_code=code, error_message=UNAUTHORIZED.get(code)) for key in request.coordinator_keys
+    ]
     return FindCoordinatorResponse(errors.NONE, coordinators=tuple(found))
 
 
