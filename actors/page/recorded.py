@@ -58,7 +58,7 @@ FOUND = 100
 """Maximum length of a chain of causes, and numbers of effects and of search results that are shown."""
 PAYLOAD_BYTES = 256 << 10
 STEPPED = 1_500
-"""Maximum number of deliveries of each run, of those that contain the texts of a subject, that a step passes over."""
+"""Maximum number of deliveries, of those that contain the texts of a subject, that a step passes over."""
 SNAPSHOTS = 5_000
 """Number of deliveries between two snapshots of a replay, so that a step back replays few of them."""
 MOST_SNAPSHOTS = 400
@@ -435,7 +435,7 @@ class RecordedPage:
                 cause = DeliveryId(place.run, here.cause)
             else:
                 if near is None or place not in near.read:
-                    near = self._recorded.stretch(here.at, here.at + 1e-6, NEAR)
+                    near = self._recorded.stretch(here.at, here.at + 1e-6, NEAR, lead=NEAR)
                 link = near.links.get(place)
                 cause = None if link is None else link.cause
             here = None if cause is None else self._recorded.runs[cause.run].delivery(cause.seq)
@@ -446,7 +446,7 @@ class RecordedPage:
     def _effects_of(self, delivery: TraceDelivery) -> list[dict[str, Any]]:
         """Return the deliveries near this one that it caused."""
         here = self._recorded.id_of(delivery)
-        near = self._recorded.stretch(delivery.at, delivery.at + 60.0, 8 * NEAR, lead=0)
+        near = self._recorded.stretch(delivery.at, delivery.at + 60.0, 4 * NEAR, lead=0)
         effects = [
             each
             for each in near.deliveries

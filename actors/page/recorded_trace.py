@@ -101,7 +101,9 @@ class RecordedRun:
             self._frames.pop()
             self._afters.pop()
         self.first = self._decode_frame(0)[0].seq if self._frames and self._decode_frame(0) else 1
-        self.last = self._decode_frame(len(self._frames) - 1)[-1].seq if self._frames else 0
+        last = self._decode_frame(len(self._frames) - 1)[-1] if self._frames else None
+        self.last = 0 if last is None else last.seq
+        self._finished = None if last is None or self.last < self.first else last.record.finished_at
 
     @property
     def length(self) -> int:
@@ -116,9 +118,7 @@ class RecordedRun:
     @property
     def end(self) -> float:
         """The time at which the last handler finished."""
-        if self.last < self.first:
-            return self.begin
-        return self._decode_frame(len(self._frames) - 1)[-1].record.finished_at + self.run.clock_offset
+        return self.begin if self._finished is None else self._finished + self.run.clock_offset
 
     def _decode_frame(self, index: int, texts: tuple[bytes, ...] = ()) -> list[TraceDelivery]:
         """Return the deliveries of a frame; with texts, at least those whose records contain one of them."""
@@ -207,6 +207,8 @@ class RecordedRun:
 
     def number_before(self, at: float, inclusive: bool = False) -> int:
         """Return the number of the last delivery before a time; with `inclusive`, also at this time."""
+        if at > self.end:
+            return self.last
         find = bisect_right if inclusive else bisect_left
         index = find(range(len(self._frames)), at, key=self._begin_of) - 1
         if index < 0:
@@ -322,7 +324,7 @@ class RecordedTrace:
     ) -> Iterator[TraceDelivery]:
         """Yield the deliveries of all runs after a position, in order.
 
-        Only those of an interest, among the next `searched` deliveries of each run that contain its texts.
+        Only those of an interest, among the next `searched` deliveries that contain its texts.
         """
         at, place, seq = position
         concerns, texts = interest
@@ -330,8 +332,8 @@ class RecordedTrace:
             run.deliveries(seq if run.place == place else run.number_before(at, inclusive=run.place < place), texts)
             for run in self.runs
         ]
-        merged = heapq.merge(*(islice(each, searched) for each in streams), key=self.position)
-        return filter(concerns, merged)  # after merging, so that no run is searched farther than to the next one
+        merged = heapq.merge(*streams, key=self.position)
+        return filter(concerns, islice(merged, searched))  # after merging: no run is searched farther than needed
 
     def deliveries_before(
         self, position: Position, interest: Interest = EVERYTHING, searched: int | None = None
@@ -343,8 +345,8 @@ class RecordedTrace:
             run.backwards(seq if run.place == place else run.number_before(at, inclusive=run.place < place) + 1, texts)
             for run in self.runs
         ]
-        merged = heapq.merge(*(islice(each, searched) for each in streams), key=self.position, reverse=True)
-        return filter(concerns, merged)
+        merged = heapq.merge(*streams, key=self.position, reverse=True)
+        return filter(concerns, islice(merged, searched))
 
     def search(self, texts: tuple[bytes, ...]) -> None:
         """Find out which frames of all runs contain one of the texts."""

@@ -29,6 +29,7 @@ from actors.page.recorded_trace import Interest, RecordedTrace
 from actors.public.simulated import SimulatedCluster
 from actors.trace.debugger import Debugger
 from actors.trace.explanation import MOST_SHOWN
+from actors.trace.filters import names_broker
 from actors.trace.links import CauseFinder
 from actors.trace.reader import TraceDelivery, open_trace
 from messages.facts.declarations import NodeRun
@@ -187,6 +188,13 @@ def test_frames_that_are_passed_over_have_nothing_of_the_interest(page: Recorded
             run._words = words
     nothing = interest_of("group:no such group", recorded, survey).texts
     assert not list(recorded.deliveries_after((recorded.begin - 1, -1, 0), Interest(None, nothing)))
+
+
+def test_the_interest_in_a_broker_has_all_that_name_it(page: RecordedPage) -> None:
+    concerns = interest_of("broker:1", page._recorded, page._survey).concerns
+    assert concerns is not None
+    naming = [each for each in in_order(page._recorded) if names_broker(each.payload, 1)]
+    assert len(naming) > 100 and all(map(concerns, naming))
 
 
 def late_at(page: RecordedPage) -> float:
