@@ -26,7 +26,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
-from actors.core.config.broker_config import THREADS, apply_overrides, invalid, listeners_with_tls, of_stores
+from actors.core.config.broker_config import WITHOUT_EFFECT, apply_overrides, invalid, listeners_with_tls, of_stores
 from actors.runtime import FlowActor
 from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_at
@@ -181,7 +181,7 @@ class DynamicConfigActor(FlowActor):
                 "[Broker id=%d] Processing override for entityPath: brokers/%s with config: %s",
                 *(self._settings.node_id, name, entries),
             )
-            idle = [f"{each}={entries[each]}" for each in entries if each in THREADS]
+            idle = [f"{each}={entries[each]}" for each in entries if each in WITHOUT_EFFECT]
             if idle:
                 log.warning(
                     "[Broker id=%d] Ignoring overrides that have no effect in this broker: %s",

@@ -252,6 +252,24 @@ def test_a_brokers_own_override_precedes_the_cluster_wide_default(world: World) 
     assert notes == [b'{"version":2,"entity_path":"brokers/<default>"}', b'{"version":2,"entity_path":"brokers/0"}']
 
 
+def test_settings_of_kerberos_are_kept_for_one_broker_only_and_have_no_effect(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """librdkafka's test of AlterConfigs sets one of them."""
+    node, change = world.node(0), ConfigChange("sasl.kerberos.min.time.before.relogin", "58000")
+    of_one, of_all = (
+        ask(world, node, IncrementalAlterConfigsRequest(1, changed(change, kind=BROKER, name=name))).responses[0]
+        for name in ("0", "")
+    )
+    where = "at default cluster level, broker id must be specified"
+    assert of_one.error_code == NONE
+    assert of_all.error_code == INVALID_REQUEST
+    assert of_all.error_message == f"Cannot update these configs {where}: Set({change.name})"
+    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (change.name,)),))
+    assert [(each.value, each.read_only) for each in ask(world, node, wanted).results[0].configs] == [("58000", False)]
+    assert f"Ignoring overrides that have no effect in this broker: {change.name}=58000" in caplog.text
+
+
 def test_advertised_listeners_are_set_for_one_broker_only(world: World) -> None:
     node = world.node(0)
     wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (ADVERTISED,)),), include_synonyms=True)

@@ -18,7 +18,7 @@ import click
 
 import messages as messages_package
 from actors.cli.app import COMMANDS
-from actors.core.config.broker_config import DYNAMIC, THREADS
+from actors.core.config.broker_config import DYNAMIC, WITHOUT_EFFECT
 from actors.gateway.metric_table import COUNTERS, METRICS
 from actors.public import asynchronous, fault_injection, kafka_cluster, operations, simulated
 from actors.public import pytest_plugin as plugin
@@ -123,9 +123,9 @@ def settings() -> str:
     for setting in SETTINGS:
         if not setting.doc:
             default = "" if setting.default is None else f"`{setting.default}`" if setting.default else "empty"
-            dynamic = "yes" if setting.name in DYNAMIC and setting.name not in THREADS else ""
+            dynamic = "yes" if setting.name in DYNAMIC and setting.name not in WITHOUT_EFFECT else ""
             lines.append(f"| `{setting.name}` | {escaped(setting.type.allowed)} | {default} | {dynamic} |")
-    dynamic_only = sorted(set(DYNAMIC) - set(THREADS) - {each.name for each in SETTINGS})
+    dynamic_only = sorted(set(DYNAMIC) - set(WITHOUT_EFFECT) - {each.name for each in SETTINGS})
     lines += ["", f"Dynamic only: {', '.join(f'`{name}`' for name in dynamic_only)}.", ""]
     lines += ["## Settings that Kafka does not have", "", "| setting | values | default | meaning |"]
     lines += ["| --- | --- | --- | --- |"]

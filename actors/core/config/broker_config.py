@@ -6,8 +6,8 @@ Rule 2: advertised.listeners is accepted for a single broker only. That broker c
         depends on the broker's settings.
 Rule 3: The key stores and trust stores of a listener are read anew when one of their settings is altered, even to the
         value that it has. The broker checks them (`StoresAdapter`).
-Rule 4: Thread counts have no effect here. They are accepted, because Kafka's brokers in the same cluster may use the
-        cluster-wide default.
+Rule 4: Thread counts and settings of Kerberos have no effect here. Thread counts are accepted, because Kafka's brokers
+        in the same cluster may use the cluster-wide default; those of Kerberos, because clients' test suites set them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
-from messages.node_settings import SETTINGS, TEXT, NodeSettings, SettingType, field_of, integer, long
+from messages.node_settings import SETTINGS, TEXT, NodeSettings, SettingType, field_of, integer, long, number
 from messages.sensitive_configs import is_secret
 from messages.vocabulary import evolve
 
@@ -32,6 +32,17 @@ THREADS = (
     "num.replica.fetchers",
 )
 """Thread counts, which are fixed here (rule 4)."""
+
+KERBEROS: dict[str, SettingType] = {
+    "sasl.kerberos.kinit.cmd": TEXT,
+    "sasl.kerberos.min.time.before.relogin": long(),
+    "sasl.kerberos.service.name": TEXT,
+    "sasl.kerberos.ticket.renew.jitter": number("DOUBLE"),
+    "sasl.kerberos.ticket.renew.window.factor": number("DOUBLE"),
+}
+"""Settings of Kerberos, which is not served here: accepted for a single broker, without effect (rule 4)."""
+
+WITHOUT_EFFECT = (*THREADS, *KERBEROS)
 
 STORES = (
     *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"),
@@ -47,6 +58,7 @@ DYNAMIC: dict[str, SettingType] = {
     "leader.replication.throttled.rate": long(0),
     **TOPIC_DEFAULTS,
     **dict.fromkeys(THREADS, integer(1)),
+    **KERBEROS,
 }
 """Dynamic setting -> type of its value. `type_of` also knows the settings of stores."""
 
@@ -123,7 +135,7 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
         raise Refused("Password encoder secret not configured")
     if (store := _STORE.fullmatch(name)) and store[1] not in listeners_with_tls(node):
         raise Refused(f"Cannot update {name}: there is no listener {store[1].upper()} with TLS")
-    if of_all and (name == ADVERTISED_LISTENERS or is_of_store(name)):
+    if of_all and (name == ADVERTISED_LISTENERS or name in KERBEROS or is_of_store(name)):
         where = "at default cluster level, broker id must be specified"
         raise Refused(f"Cannot update these configs {where}: Set({name})")
     if name == ADVERTISED_LISTENERS:
