@@ -90,6 +90,12 @@ class Disks(DiskFaults):
         """Return the number of bytes in the log files of a folder, as the node sees its path."""
         return sum(segment.stat().st_size for segment in Path(self.path(folder)).glob("*.log"))
 
+    def start_of_latest_epoch(self, path: str) -> int:
+        """Return where an open log's latest leader epoch begins; -1 if the log has no earlier one."""
+        assert self._logs is not None
+        real = self.path(path)
+        return self._logs.epoch_end(real, self._logs.latest_epoch(real) - 1)[1]
+
     def records_of(self, log: str, first: int = 0, end: int | None = None) -> bytes:
         """Return the bytes of a log from the batch with offset `first` on, to its log end offset `end`.
 

@@ -20,7 +20,7 @@ from actors.simulation.simulated_cluster import Cluster, host_of
 from actors.simulation.znode_view import ZnodeView
 from messages import store
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
-from messages.cluster import TopicPartition
+from messages.cluster import TopicPartition, partition_of_log
 from messages.vocabulary import Message
 
 COPYING = frozenset(("limit_copies", "begin_copy", "copy"))
@@ -70,6 +70,10 @@ class ObservedCluster:
         """Partitions of which a replica had a flipped bit."""
         self.lost: dict[TopicPartition, None] = {}
         """Partitions of which the only replica in sync had a flipped bit."""
+        self.mixed: dict[TopicPartition, None] = {}
+        """Partitions of which a follower keeps records that its leader does not know to be of an earlier epoch."""
+        self._epoch_gaps: dict[TopicPartition, list[tuple[int, int]]] = {}
+        """Partition -> the log end offsets of followers, and where they think that the next leader epoch began."""
         self.resumed: dict[TopicPartition, None] = {}
         """Partitions that continued in the same leader epoch after a power failure of their leader."""
         self._copies: dict[tuple[int, str], tuple[str, int]] = {}
@@ -121,12 +125,31 @@ class ObservedCluster:
         """Process the adapter calls and the failure of the handler of a `message`."""
         for effect in effects:
             if effect.port == "logs":
+                if self.is_simulated and effect.method == "replicate" and not effect.error:
+                    self._note_late_epoch(process[0], effect.args[0])
                 for fact in self.replicas.handle_call(process, effect, message, self.now()):
                     self.emit(fact)
                 if self.is_simulated and effect.method in COPYING:
                     self._handle_copy(process, effect)
         if error is not None and error != DEAD_LETTER:
             self.emit(HandlerFailed(process[0], error, message))
+
+    def _note_late_epoch(self, node: int, path: str) -> None:
+        """Note a partition of which a follower keeps records that the leader of a later epoch never had.
+
+        If the first batches of an epoch were cleaned away, a follower takes the first one that it gets for the epoch's
+        beginning, as in Kafka (`LeaderEpochFileCache.assign`). When it leads, it lets others truncate only to there.
+        """
+        partition = partition_of_log(path.rpartition("/")[2])
+        view = self.replicas.log(node, partition)
+        start = self.cluster.machines[node].disks.start_of_latest_epoch(path)
+        if view is None or start < view.end:
+            return
+        gaps = self._epoch_gaps.setdefault(partition, [])
+        if any(begins < view.end <= late for begins, late in gaps):
+            self.mixed[partition] = None
+        if start > view.end:
+            gaps.append((view.end, start))
 
     def _handle_copy(self, process: Process, effect: Any) -> None:
         """Process a call that copies a log to another directory, or that sets the rate of such copies."""
@@ -239,9 +262,12 @@ class ObservedCluster:
     def is_lossy(self, partition: TopicPartition) -> bool:
         """Return whether the partition may lose committed records.
 
-        The cause is a power failure, an unclean election, or flipped bits in the only replica that is in sync.
+        The cause is a power failure, an unclean election, flipped bits in the only replica that is in sync, or a leader
+        epoch whose beginning was cleaned away (`mixed`).
         """
-        return self.power_failed or partition in self.znodes.led_uncleanly or partition in self.lost
+        if partition in self.lost or partition in self.mixed:
+            return True
+        return self.power_failed or partition in self.znodes.led_uncleanly
 
     def may_lack(self, partition: TopicPartition) -> bool:
         """Return whether a replica of the partition may lack committed records, although others have them."""
