@@ -71,10 +71,10 @@ class Login:
 
 SASL = {
     "PLAIN, wrong password": Login("SASLS", "PLAIN"),
-    "PLAIN, unknown user": Login("SASLS", "PLAIN", "nobody"),
+    "PLAIN, unknown user": Login("SASLS", "PLAIN", "stranger"),
     "SCRAM-SHA-256, wrong password": Login("SASL", "SCRAM-SHA-256"),
     "SCRAM-SHA-512, wrong password": Login("SASL", "SCRAM-SHA-512"),
-    "SCRAM-SHA-512, unknown user": Login("SASL", "SCRAM-SHA-512", "nobody"),
+    "SCRAM-SHA-512, unknown user": Login("SASL", "SCRAM-SHA-512", "stranger"),
     "SCRAM-SHA-512, user of SCRAM-SHA-256": Login("SASL", "SCRAM-SHA-512", "carol", "carol-pw"),
     "mechanism that is not enabled": Login("SASLS", "SCRAM-SHA-256", "alice", "alice-pw"),
 }
@@ -342,7 +342,7 @@ STEPS: dict[str, Callable[[Broker], dict[str, Callable[[], object]]]] = {
 
 @pytest.mark.parametrize("described", [False, True], ids=["no right", "Describe"])
 @pytest.mark.parametrize("client", STEPS)
-def test_a_missing_right_is_told_in_the_same_words(both: tuple[Broker, Broker], client: str, described: bool) -> None:
+def test_a_missing_right_gets_the_same_words(both: tuple[Broker, Broker], client: str, described: bool) -> None:
     found = []
     for broker in both:
         right = {"allow": "alice", "operation": "Describe", "topic": TOPIC}
