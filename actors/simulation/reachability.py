@@ -27,6 +27,8 @@ class Reachability:
     def __init__(self, cluster: Cluster, znodes: ZnodeView) -> None:
         self.unhealthy_at: dict[int, float] = {}
         """When each node was last unhealthy."""
+        self._uncontrolled_at: dict[int, float] = {}
+        """When each node last could not exchange messages with the controller."""
         self._cluster = cluster
         self._znodes = znodes
         self._registered: dict[int, int] = {}
@@ -39,6 +41,8 @@ class Reachability:
         for node in self._cluster.machines:
             if not self._is_well(node):
                 self.unhealthy_at[node] = now
+            if not self.are_linked(node, self._znodes.controller):
+                self._uncontrolled_at[node] = now
         if registered != self._registered:
             for node in self._cluster.machines:
                 if registered.get(node) != self._registered.get(node):
@@ -53,6 +57,10 @@ class Reachability:
         if node not in self._cluster.machines or not self._is_well(node):
             return 0.0
         return self._cluster.now - self.unhealthy_at.get(node, 0.0)
+
+    def controlled_for(self, node: int) -> float:
+        """Return for how many seconds a node has been able to exchange messages with the controller."""
+        return self._cluster.now - self._uncontrolled_at.get(node, 0.0)
 
     def _is_well(self, node: int) -> bool:
         cluster = self._cluster

@@ -185,6 +185,9 @@ class GroupInvariants(Monitor):
             state = self.states.get(partition)
             if partition.topic != GROUP_METADATA or state is None or read.stable != read.high_watermark:
                 continue
+            log = self.replicas.log(state.leader, partition)
+            if log is not None and log.end > read.high_watermark:  # a coordinator loads up to the log's end
+                continue
             loading = Loading(partition.partition)
             loading.take(key_values(read.data, 0)[1])
             loaded = {each.group: Offsets.from_log(each.offsets, each.pending) for each in loading.groups()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from actors.broker.isr_keeper import BY_CONTROLLER
 from actors.simulation.monitors.monitor import Monitor, invariant
 from actors.simulation.observed_facts import (
     FAULTS,
@@ -20,6 +21,7 @@ from messages.apis.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.produce import ACKS_ALL, ProduceRequest
 from messages.cluster import TopicPartition
+from messages.protocol_version import at_least
 from messages.wire.record_batch import whole_batches
 
 PROMPT = 0.3
@@ -41,7 +43,7 @@ class ReplicationInvariants(Monitor):
         A replica is excepted if it entered the ISR after that time. Such a replica may lack records above the high
         watermark, which does not advance while the ISR is smaller than min.insync.replicas. A replica is also excepted
         if its broker was unhealthy after that time and also had a power failure, even an earlier one. A power failure
-        loses unflushed records.
+        loses unflushed records. A leader of protocol version 2.7 or later changes the ISR only through the controller.
         """
         replicas, cluster = self.replicas, self.cluster
         lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
@@ -60,6 +62,9 @@ class ReplicationInvariants(Monitor):
             if observed.led_for(state.leader, partition) < long or observed.healthy_for(state.leader) < long:
                 continue
             if observed.was_led_before(state.leader, partition):
+                continue
+            protocol = cluster.machines[state.leader].settings.inter_broker_protocol_version
+            if at_least(protocol, BY_CONTROLLER) and self.nodes.controlled_for(state.leader) < long:
                 continue
             had = leader.end_at(self.now - long)
             for replica in state.isr:
