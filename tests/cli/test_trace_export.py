@@ -214,7 +214,7 @@ def test_a_kill_is_one_connected_flow(tmp_path: Path) -> None:
     change = next(row for row in later if row["name"] == "BrokerChange" and row["process"] == f"node {controller}")
     start = next(first for first, second in parsed.arrows() if second is change)
     assert start["name"] == "WatchEvent"
-    taken = [row for row in later if row["name"] == "Answer RoleTaken"]
+    taken = [row for row in later if row["name"] == "Answer RoleTaken" and row["at"] > change["at"]]
     last = max((row for row in taken if row["process"] != f"node {controller}"), key=lambda row: row["at"])
     reached, waiting = set(), [key(start)]
     while waiting:

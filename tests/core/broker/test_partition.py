@@ -98,7 +98,7 @@ class Disk:
             case "epoch_end", asked:
                 return max(((epoch, end) for epoch, end in self.epochs.items() if epoch <= asked), default=(-1, -1))
             case "find_time", *_:
-                return 0, 5, self.start
+                return 0, 5, self.start, 0
             case "note_high_watermark", _:
                 return -1
             case "latest_epoch", *_:
