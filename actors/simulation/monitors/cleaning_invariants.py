@@ -9,7 +9,7 @@ from pathlib import Path
 from actors.simulation.client_history import TOMBSTONE, key_of
 from actors.simulation.monitors.monitor import Monitor, invariant
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import FILES, ClusterQueried, LogCopied, LogExpired, ReplicaSwapped
+from actors.simulation.observed_facts import FILES, ClusterQueried, LogCopied, LogExpired, Process, ReplicaSwapped
 from messages.wire import MalformedFrame
 from messages.wire.record_batch import has_valid_crc, whole_batches
 
@@ -28,7 +28,7 @@ class CleaningInvariants(Monitor):
 
     def __init__(self, observed: ObservedCluster) -> None:
         super().__init__(observed)
-        self._copied: dict[int, deque[tuple[float, int]]] = {}
+        self._copied: dict[Process, deque[tuple[float, int]]] = {}
         """Node -> the time and the bytes of its last copies."""
 
     @invariant("retention removes only what its settings allow", "broker.md 5.5", lacks=FILES)
@@ -72,8 +72,11 @@ class CleaningInvariants(Monitor):
 
     @invariant("copies keep to their rate", "KIP-113", lacks=FILES)
     def _copies_keep_to_their_rate(self, fact: LogCopied) -> Iterator[str]:
-        """Nothing is copied if the copies of the last samples have used up the rate for all samples."""
-        copies = self._copied.setdefault(fact.node, deque())
+        """Nothing is copied if the copies of the last samples have used up the rate for all samples.
+
+        A process does not know what was copied before it started.
+        """
+        copies = self._copied.setdefault((fact.node, self.observed.starts(fact.node)), deque())
         while copies and copies[0][0] < self.now - (WINDOW - 1) / FASTEST:
             copies.popleft()
         size = sum(size for _, size in copies)
