@@ -11,6 +11,7 @@ from actors.storage.log.log import Log
 from actors.storage.log_directories import parse_name
 from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, ReplicaLogDir
 from messages.apis.describe_log_dirs import DescribeLogDirsRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.cluster import TopicPartition
 from messages.errors import (
     INVALID_TOPIC,
@@ -20,7 +21,7 @@ from messages.errors import (
     REPLICA_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from tests.broker.harness import NO_SPACE, Broker, alive, known, order
+from tests.broker.harness import CONTROLLER, NO_SPACE, Broker, alive, known, order
 from tests.broker.test_dynamic_settings import alter
 from tests.broker.test_records import T0, fetch, lead, offsets_of, produce, skip
 from tests.storage.batches import batch
@@ -223,3 +224,17 @@ def test_a_log_is_created_in_the_directory_that_was_asked_for(tmp_path: Path) ->
     moving.broker.lead(order("u"))
     assert (moving.home / "u-0").is_dir()
     moving.broker.end()
+
+
+@pytest.mark.parametrize("steps", range(1, 40))
+def test_a_new_leader_epoch_meets_a_move_at_each_of_its_steps(tmp_path: Path, steps: int) -> None:
+    """A move that was completed while the leader epoch was applied is not begun again in the log's own directory."""
+    moving = Moving(tmp_path)
+    broker, home, other = moving.broker, moving.home, moving.other
+    broker.post(AlterReplicaLogDirsRequest(2, (ReplicaLogDir(str(other), (T0,)),)))
+    broker.base.run(steps)
+    broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, (order("t", epoch=1),), ()))
+    broker.run()
+    skip(broker, 1.0)
+    assert (moving.home, moving.described()) == (other, {home.name: [], other.name: [(False, 0)]})
+    broker.end()

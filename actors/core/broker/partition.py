@@ -41,6 +41,7 @@ from actors.core.broker.hosted_replica import (
     search_on,
 )
 from actors.core.broker.leader import ANY_TIME, Leader, acks_verdict, batch_verdict, time_limits
+from actors.core.broker.log_dirs import directory_of
 from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.state_changes import changed_isr
 from actors.core.broker.verification import RefusedBatches, TransactionVerification
@@ -260,7 +261,9 @@ class Partition(HostedReplica):
     ) -> partition_effects.Effects[None]:
         """Begin or end to copy the log to another directory."""
         self.future, failure = "", ""
-        if self.log.path and order.future:
+        if self.log.path and directory_of(order.future) == directory_of(self.log.path):
+            pass  # the last move is complete, which the manager does not know yet
+        elif self.log.path and order.future:
             try:
                 yield from self.log.begin_copy(order.future)
                 self.future = order.future
