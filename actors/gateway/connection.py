@@ -32,7 +32,7 @@ from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.paced_reports import DenialReport, denial_of
 from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
-from actors.gateway.throttling import Charge, Throttle
+from actors.gateway.throttling import Charge, Throttle, throttle_fetch
 from actors.gateway.tls_stream import TlsSocket, TlsStream
 from actors.gateway.vault import OF_TOKENS, WITH_SECRETS, Vault
 from actors.runtime.rate_limited_logger import RateLimitedLogger
@@ -703,11 +703,10 @@ class Connection:
             self._store_response(answered, [], pieces)
             return
         self._mute(delay / 1000)
-        if message.session_id and message.partitions:
-            dropped = tuple([each.partition for each in message.partitions])
-            self._gateway.fetch_throttled(FetchThrottled(message.session_id, charge.ends_session, dropped))
-        session_id = 0 if charge.ends_session else message.session_id
-        steps = encoding_response_pieces(answered.header, FetchResponse((), message.error_code, session_id, delay))
+        empty, throttled = throttle_fetch(charge, message, delay)
+        if throttled is not None:
+            self._gateway.fetch_throttled(throttled)
+        steps = encoding_response_pieces(answered.header, empty)
         self._work(steps, partial(self._store_response, answered, []), self._refuse_answer)
 
     def _pending_response(self, correlation_id: int, place: int) -> _PendingResponse | None:

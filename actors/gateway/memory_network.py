@@ -30,7 +30,7 @@ from actors.gateway import request_faults
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.metrics import RequestMetrics
 from actors.gateway.paced_reports import DenialReport, denial_of
-from actors.gateway.throttling import Charge, Throttle
+from actors.gateway.throttling import Charge, Throttle, throttle_fetch
 from actors.gateway.vault import Vault
 from actors.runtime import LocalBase, ScheduledCall
 from messages.acls import AclsChanged
@@ -38,7 +38,7 @@ from messages.apis import API_BY_REQUEST, CARRIERS
 from messages.apis.fetch import FetchResponse
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
-from messages.client_quotas import ClientQuotasConfigured, ClientsThrottled, FetchThrottled
+from messages.client_quotas import ClientQuotasConfigured, ClientsThrottled
 from messages.network import (
     ChannelPart,
     ClientPart,
@@ -513,12 +513,10 @@ class MemoryListener:
         if isinstance(response, FetchResponse):
             whole: FetchResponse = join_parts(parts, response)
             delay = throttle.charge_fetch(charge, id, header, sum(each.body.size for each in whole.partitions))
-            if delay and response.session_id and whole.partitions:
-                dropped = tuple([each.partition for each in whole.partitions])
-                self._send_to_fetches(FetchThrottled(response.session_id, charge.ends_session, dropped))
             if delay:
-                session_id = 0 if charge.ends_session else response.session_id
-                response, parts = FetchResponse((), response.error_code, session_id), ()
+                (response, throttled), parts = throttle_fetch(charge, whole, delay), ()
+                if throttled is not None:
+                    self._send_to_fetches(throttled)
         else:
             request = exchange.request
             produced = request.partitions if isinstance(request, ProduceRequest) else ()

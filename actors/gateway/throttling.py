@@ -19,10 +19,18 @@ from actors.core.client_quotas import ClientQuotas
 from actors.gateway.paced_reports import PacedReport
 from actors.runtime import CallLater, LocalBase
 from messages.apis import API_BY_REQUEST, APIS
-from messages.apis.fetch import CONSUMER, FetchRequest
+from messages.apis.fetch import CONSUMER, FetchRequest, FetchResponse
 from messages.apis.produce import ProduceRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
-from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ClientsThrottled, ThrottledClient
+from messages.client_quotas import (
+    FETCH,
+    PRODUCE,
+    REQUEST,
+    ClientQuota,
+    ClientsThrottled,
+    FetchThrottled,
+    ThrottledClient,
+)
 from messages.network import ClientRequest, ClientRequests
 from messages.node import NodeSettings
 from messages.vocabulary import Message, evolve
@@ -32,6 +40,19 @@ EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMark
 MOST_NOTED = 100
 """Maximum number of throttled clients that are reported together."""
 _PRODUCE = API_BY_REQUEST[ProduceRequest].key
+
+
+def throttle_fetch(charge: Charge, response: FetchResponse, delay: int) -> tuple[FetchResponse, FetchThrottled | None]:
+    """Return the empty response to a throttled client's fetch, and what to undo in its session if it has one (rule 2).
+
+    `delay` is the throttle time in ms.
+    """
+    session_id = 0 if charge.ends_session else response.session_id
+    empty = FetchResponse((), response.error_code, session_id, delay)
+    if not (response.session_id and response.partitions):
+        return empty, None
+    dropped = tuple([each.partition for each in response.partitions])
+    return empty, FetchThrottled(response.session_id, charge.ends_session, dropped)
 
 
 class Charge:
