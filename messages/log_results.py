@@ -20,22 +20,13 @@ class LogOpened(NamedTuple):
     first_unstable: int
 
 
-class BatchStored(NamedTuple):
-    """A batch that was appended or refused: its offsets, and the time of the append in ms, each -1 if there is none."""
-
-    error_code: int
-    first_offset: int
-    last_offset: int
-    time_ms: int
-
-
 class RecordsAppended(NamedTuple):
     """The log after an append, and what became of each batch."""
 
     end: int
     first_unstable: int
     batches: tuple[tuple[int, int, int, int], ...]
-    """The fields of BatchStored for each batch."""
+    """(error code, first offset, last offset, time of the append in ms) of each batch; the last three may be -1."""
 
 
 class RecordsReplicated(NamedTuple):

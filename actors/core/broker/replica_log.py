@@ -113,7 +113,7 @@ class ReplicaLog:
     def begin_first_epoch(self, leader_epoch: int) -> Effects[None]:
         """Begin this leader epoch if the log is empty, before something depends on it (rule 2)."""
         if not self.end:
-            yield self._call("begin_epoch", leader_epoch)
+            yield from self.begin_epoch(leader_epoch)
 
     def read_latest_epoch(self) -> Effects[int]:
         """Return the latest leader epoch; -1 if the log has none."""
