@@ -83,19 +83,6 @@ public class Counts {
         admin.deleteTopics(admin.listTopics().names().get().stream().filter(name -> name.startsWith(prefix)).collect(Collectors.toSet())).all().get();
     }
 
-    interface Step {
-        void run() throws Exception;
-    }
-
-    static void step(String name, Step step) {
-        try {
-            step.run();
-            System.out.println(name + " ok");
-        } catch (Throwable failure) {
-            System.out.println(name + " failed " + String.valueOf(failure).replaceAll("\\s+", " "));
-        }
-    }
-
     public static void main(String[] arguments) throws Exception {
         servers = arguments[0];
         prefix = arguments[1];
@@ -106,14 +93,14 @@ public class Counts {
         admin = Admin.create(with());
         reader = new KafkaConsumer<>(with("group.id", prefix + "-reader", "isolation.level", "read_committed",
             "auto.offset.reset", "earliest"), new StringDeserializer(), new StringDeserializer());
-        step("create-topics", Counts::createTopics);
-        step("produce", Counts::produce);
+        Steps.step("create-topics", Counts::createTopics);
+        Steps.step("produce", Counts::produce);
         reader.subscribe(List.of(counts));
-        step("count", () -> count(ROUNDS));
-        step("produce-more", Counts::produce);
-        step("continue", () -> count(2 * ROUNDS));
+        Steps.step("count", () -> count(ROUNDS));
+        Steps.step("produce-more", Counts::produce);
+        Steps.step("continue", () -> count(2 * ROUNDS));
         reader.close();
-        step("delete", Counts::delete);
+        Steps.step("delete", Counts::delete);
         System.exit(0);
     }
 }
