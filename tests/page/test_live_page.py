@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
@@ -12,17 +11,11 @@ from playwright.sync_api import Browser, Page, expect
 from actors.page.event_stream import EventStream
 from actors.page.server import PageServer
 from actors.public import KafkaCluster
-from tests.page.browser import opened, running_browser
+from tests.page.browser import opened
 
 SIZES = ((1400, 900), (390, 800))
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 MARKUP = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as found:
-        yield found
 
 
 def picture(topics: int, partitions: int, stream: EventStream) -> dict[str, Any]:
@@ -97,7 +90,7 @@ def test_names_are_text_and_many_partitions_stay_usable(browser: Browser, topics
         expect(page.get_by_role("cell", name="m", exact=True)).to_be_visible()
         expect(page.get_by_role("table", name="Lag")).to_contain_text(f"{MARKUP}-0")
         assert page.locator("img").count() == 0
-        server.stop()
+    server.stop()
 
 
 def test_a_kill_is_on_the_page_and_the_keyboard_starts_the_broker_again(browser: Browser) -> None:

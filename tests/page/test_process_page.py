@@ -14,18 +14,12 @@ from actors.node.free_ports import free_ports
 from actors.page.recorded import RecordedPage
 from actors.trace.reader import open_trace
 from tests.cluster.processes import OURS, Running, create_topic, properties, start_up
-from tests.page.browser import opened, running_browser
+from tests.page.browser import opened
 from tests.waiting import until
 
 pytestmark = pytest.mark.java
 
 SECONDS = 20_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

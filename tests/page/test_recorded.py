@@ -381,13 +381,8 @@ def test_a_torn_a_damaged_and_an_older_trace_open_as_far_as_they_are_whole(folde
     first, second, third = find_runs(broken).runs
     torn = first.paths[-1]
     torn.write_bytes(torn.read_bytes()[:-100])
-    content = bytearray(second.paths[-1].read_bytes())
-    content[len(content) * 3 // 4] ^= 1
-    second.paths[-1].write_bytes(bytes(content))
-    rows = altering.rows_of(third)
-    for path in third.folder.iterdir():
-        path.unlink()
-    altering.write(third.folder, msgspec.structs.replace(third.header, schema_version=SCHEMA_VERSION - 1), rows)
+    altering.damage(second)
+    altering.make_older(third)
     recorded = RecordedTrace(open_trace(broken))
     runs = {run.run.name: run for run in recorded.runs}
     assert runs[first.header.run].problem == "", "the end of a killed run may be torn"

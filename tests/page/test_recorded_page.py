@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -51,12 +50,6 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "what happened?": (("Events",), "main", "controller 2 noticed"),
 }
 """Question -> the names of links and buttons to click, the part of the page that answers, and words of the answer."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -155,13 +148,8 @@ def test_two_runs_are_side_by_side_and_what_a_damaged_one_lacks_is_said(
 ) -> None:
     shutil.copytree(folder, tmp_path / "other")
     _, second, third = find_runs(tmp_path / "other").runs
-    content = bytearray(second.paths[-1].read_bytes())
-    content[len(content) * 3 // 4] ^= 1
-    second.paths[-1].write_bytes(bytes(content))
-    rows = altering.rows_of(third)
-    for path in third.folder.iterdir():
-        path.unlink()
-    altering.write(third.folder, msgspec.structs.replace(third.header, schema_version=SCHEMA_VERSION - 1), rows)
+    altering.damage(second)
+    altering.make_older(third)
     other = RecordedPage(open_trace(tmp_path / "other"), cache=tmp_path)
     compared = RecordedPage(open_trace(folder), cache=tmp_path, beside=other)
     other.wait()

@@ -15,19 +15,13 @@ from playwright.sync_api import Browser, Page, Response, expect
 from actors.page.recorded import RecordedPage
 from actors.public import KafkaCluster
 from actors.trace.reader import open_trace
-from tests.page.browser import opened, running_browser
+from tests.page.browser import opened
 from tests.page.test_live_page import check_sizes
 
 SECRETS = {"alice": "alice-secret-pw", "bob": "bob-secret-pw"}
 GROUP = "<b>readers</b>"
 ADDRESS = quote(GROUP, safe="")
 PAGES = 10
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import msgspec
 from actors.runtime.trace.recorder import Recorder
 from messages.trace.files.runs import Run, RunRecords, find_runs
 from messages.trace.files.writer import RunWriter
-from messages.trace.schema import ENDED, Header, TraceRecord
+from messages.trace.schema import ENDED, SCHEMA_VERSION, Header, TraceRecord
 from messages.trace.text import compress
 
 Row = dict[str, Any]
@@ -56,6 +56,21 @@ def write(
             writer.end(msgspec.json.decode(end, type=TraceRecord))
     writer.close()
     return folder
+
+
+def damage(run: Run) -> None:
+    """Flip a bit in a run's last file."""
+    content = bytearray(run.paths[-1].read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    run.paths[-1].write_bytes(bytes(content))
+
+
+def make_older(run: Run) -> None:
+    """Replace a run by one of the previous schema version."""
+    rows = rows_of(run)
+    for path in run.folder.iterdir():
+        path.unlink()
+    write(run.folder, msgspec.structs.replace(run.header, schema_version=SCHEMA_VERSION - 1), rows)
 
 
 def rewritten(folder: Path, change: Callable[[Row], Row | None], **header: Any) -> Path:
