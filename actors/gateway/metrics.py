@@ -12,6 +12,8 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client import Gauge as PrometheusGauge
@@ -25,13 +27,13 @@ from actors.runtime import LocalBase
 from messages import metrics
 from messages.apis import API_BY_REQUEST
 from messages.apis.fetch import CONSUMER, FetchRequest
-from messages.cluster import TopicPartition
 from messages.metrics import Count, Sample
 from messages.network import ClientRequest
 from messages.vocabulary import AnyMessage, Message
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
+REPLICAS_COUNT = "kafka_cluster_partition_replicascount"
 CONNECTIONS = 8
 """Maximum number of connections to /metrics."""
 
@@ -223,9 +225,11 @@ class MetricsGateway:
         self._registry = CollectorRegistry()
         self._counters = Counters()
         self._registry.register(self._counters)
+        self._app = make_wsgi_app(self._registry, disable_compression=True)
         self._gauges: dict[str, PrometheusGauge] = {}
         self._summaries: dict[str, _Summary] = {}
-        self._replicas: dict[TopicPartition, int] = {}
+        self._replicas: dict[str, dict[int, int]] = {}
+        """Number of replicas by topic and partition."""
         self._server: HttpServer | None = None
         self.served_at = ("", 0)
         """Host and port of /metrics; port 0 if it is not served."""
@@ -269,11 +273,12 @@ class MetricsGateway:
                 for count in counts:
                     self._counters.count(count)
             case metrics.ReplicasCounts(counts):
-                for partition, replicas in counts:
-                    if replicas is None:
-                        self._replicas.pop(partition, None)
-                    else:
-                        self._replicas[partition] = replicas
+                for (topic, partition), replicas in counts:
+                    of_topic = self._replicas.get(topic, {})
+                    if replicas is not None:
+                        self._replicas.setdefault(topic, of_topic)[partition] = replicas
+                    elif of_topic.pop(partition, None) is not None and not of_topic:
+                        del self._replicas[topic]
             case metrics.DropMetrics(names, dropped):
                 self._counters.drop(names, dropped)
             case metrics.DropMetric(name, labels):
@@ -307,10 +312,20 @@ class MetricsGateway:
             self._registry.register(summary)
         summary.observe(labels, value)
 
-    def replicas_counts(self) -> Iterator[Row]:
-        """Yield the rows of the number of replicas by partition."""
-        for (topic, partition), replicas in self._replicas.copy().items():  # the loop may change the table meanwhile
-            yield (topic, str(partition)), (replicas,)
+    def page(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Serve /metrics: the number of replicas of each partition, then what prometheus_client serves.
+
+        That library would make some objects of each partition, at one time: of 100,000 partitions in a second, in which
+        the loop's garbage collector examines them again and again.
+        """
+        others = self._app(environ, start_response)
+        return chain(self._replicas_counts(), others)
+
+    def _replicas_counts(self) -> Iterator[bytes]:
+        yield f"# HELP {REPLICAS_COUNT} {help_of(REPLICAS_COUNT)}\n# TYPE {REPLICAS_COUNT} gauge\n".encode()
+        for topic, partitions in list(self._replicas.items()):  # the loop may change the tables meanwhile
+            start = f'{REPLICAS_COUNT}{{topic="{topic}",partition="'
+            yield "".join([f'{start}{each}"}} {replicas}.0\n' for each, replicas in list(partitions.items())]).encode()
 
     @staticmethod
     def _check_new(name: str, others: Collection[str]) -> None:
@@ -330,7 +345,7 @@ class MetricsGateway:
             OSError: The port cannot be bound. The error text names the port.
         """
         try:
-            self._server = HttpServer(host, port, make_wsgi_app(self._registry), "metrics", CONNECTIONS)
+            self._server = HttpServer(host, port, self.page, "metrics", CONNECTIONS)
         except OSError as error:
             why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
             raise OSError(

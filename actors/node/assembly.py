@@ -59,7 +59,6 @@ LATE_TRANSACTION_MS = 5 * 60_000
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 NETWORK_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
 """This and HANDLER_IDLE have the same value, because one loop does the work of both pools of Kafka's threads."""
-REPLICAS_COUNT = ("kafka_cluster_partition_replicascount",)
 CONNECTIONS = ("kafka_server_socket_server_metrics_connection_count",)
 
 _log = logging.getLogger("kafka_actors.node")
@@ -318,7 +317,6 @@ class Node:
         metrics.watch_process()
         metrics.begin(COUNTERS)
         metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_metrics)
-        metrics.watch_table(REPLICAS_COUNT, ("topic", "partition"), metrics.replicas_counts)
         metrics.watch(PRODUCER_IDS, self._logs.producer_count)
         metrics.watch(DAMAGED_LOGS, self._logs.damaged_logs)
         metrics.watch(COPY_RATE, self._logs.copied_per_second)

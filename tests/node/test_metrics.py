@@ -6,7 +6,6 @@ import errno
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.broker.isr_keeper import COUNTERS as ISR_COUNTERS
@@ -26,7 +25,8 @@ from zk_bridge.memory_store import MemoryStore
 
 
 def families(world: World, node: int) -> dict[str, Any]:
-    text = generate_latest(world.nodes[node].metrics._registry).decode()
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "QUERY_STRING": ""}
+    text = b"".join(world.nodes[node].metrics.page(environ, lambda status, headers: None)).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 

@@ -89,7 +89,7 @@ def test_the_last_record_of_each_key_stays_on_all_replicas(pytestconfig: pytest.
         assert producer.flush(120) == 0 and not failed
         folders = [Path(cluster.log_dirs_of(broker)[0], "t-0") for broker in range(3)]
         checkpoints = [folder.parent / "cleaner-offset-checkpoint" for folder in folders]
-        # nobody has asked for it; a fast producer may end before the slowest cleaner
+        # no test has requested it: a fast producer may end before the slowest cleaner
         until(lambda: all(each.exists() and "t 0 " in each.read_text() for each in checkpoints), bool, "it is cleaned")
         check_memory(lambda: cluster.compact("t"))
         expected = {offset: (key, b"%d" % offset) for key, offset in sorted(last.items(), key=lambda item: item[1])}
