@@ -123,3 +123,20 @@ def test_a_limit_of_one_file_serves(tmp_path: Path) -> None:
         file = handles.get(str(tmp_path / name), create=True)
         assert os.pwrite(file.descriptor, name.encode(), 0) and len(handles) == 1
     assert (tmp_path / "b").read_bytes() == b"b"
+
+
+def test_a_folder_is_closed_without_those_beside_it(tmp_path: Path) -> None:
+    handles, folders = Handles(8), [tmp_path / name for name in ("t-1", "t-10")]
+    before = open_files()
+    for folder in folders:
+        folder.mkdir()
+        for name in "abcd":
+            handles.get(str(folder / name), create=True)
+    assert open_files() == before + 4, "half of the limit"
+    handles.get(str(folders[0] / "a"))
+    handles.close(str(folders[1] / "b"))
+    handles.close_below(str(folders[1]))
+    assert open_files() == before + 1 and len(handles) == 1
+    handles.halve()
+    handles.close_below(str(folders[0]))
+    assert open_files() == before
