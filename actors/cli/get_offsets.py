@@ -11,15 +11,19 @@ from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
-from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import EARLIEST_LOCAL, LATEST_TIERED, SINCE, ListOffsetsRequest, OffsetQuery
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
-from messages.records import EARLIEST, LATEST
+from messages.records import EARLIEST, LARGEST_TIMESTAMP, LATEST
 
 OFFSETS_VERSION = 5
-TIMES = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
-NEEDED_VERSIONS = {-3: 7, -4: 8, -5: 9}
-"""Special time -> the ListOffsets version that it needs, later than this project's brokers support."""
+TIMES = {
+    "latest": LATEST,
+    "earliest": EARLIEST,
+    "max-timestamp": LARGEST_TIMESTAMP,
+    "earliest-local": EARLIEST_LOCAL,
+    "latest-tiered": LATEST_TIERED,
+}
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 
 Filter = Callable[[TopicPartition], bool]
@@ -43,7 +47,7 @@ Filter = Callable[[TopicPartition], bool]
     metavar="TIME",
     help="The offset to print. `latest` or -1: the log end offset. `earliest` or -2: the log start offset. A time in"
     " milliseconds since 1970: the offset of the first record at or after that time. `max-timestamp` or -3: the"
-    " offset of the record with the largest timestamp; needs brokers newer than Kafka 2.6.",
+    " offset of the record with the largest timestamp; needs ListOffsets 7, which Kafka has since 3.0.",
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
 def command(
@@ -66,14 +70,10 @@ def command(
     wanted = _matching(cluster, matches, exclude_internal_topics)
     if not wanted:
         raise CommandFailed("Could not match any topic-partitions with the specified filters")
-    if timestamp in NEEDED_VERSIONS:
-        reason = f"--time {moment} needs ListOffsets version {NEEDED_VERSIONS[timestamp]}, but brokers of Kafka 2.6"
-        raise CommandFailed(
-            f"{reason} support at most version {OFFSETS_VERSION}. Use latest, earliest or a time in milliseconds"
-        )
+    version = max(OFFSETS_VERSION, SINCE.get(timestamp, 0))
 
     def request(led: list[TopicPartition]) -> ListOffsetsRequest:
-        return ListOffsetsRequest(OFFSETS_VERSION, -1, tuple(OffsetQuery(each, timestamp) for each in led))
+        return ListOffsetsRequest(version, -1, tuple(OffsetQuery(each, timestamp) for each in led))
 
     found, refused = cluster.ask_leaders(wanted, request)
     for partition in sorted(wanted, key=str):

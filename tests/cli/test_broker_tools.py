@@ -52,6 +52,9 @@ def tool(
         (("--time", "-2", "--topic", "c"), "c:0:0"),
         (("--time", str(TIME + 2500)), "a.b:0:3 c:0:3"),
         (("--time", str(TIME + 99_000)), ""),
+        (("--time", "max-timestamp"), "a.b:0:9 c:0:9"),
+        (("--time", "-4"), "a.b:0:0 a.b:1:0 c:0:0"),
+        (("--time", "latest-tiered"), ""),
         (("--topic", "a.*", "--partitions", "1,5"), "a.b:1:0"),
         (("--topic", "a.b, c"), "a.b:0:10 a.b:1:0 c:0:10"),
         (("--topic-partitions", "a.b:1-,c:0"), "a.b:1:0 c:0:10"),
@@ -70,7 +73,6 @@ def test_get_offsets_prints_the_selected_partitions(
     [
         (("--topic", "x"), 1, "Could not match any topic-partitions with the specified filters"),
         (("--time", "soon"), 2, "Malformed time argument soon. Please use -1 or latest"),
-        (("--time", "-3"), 1, "--time -3 needs ListOffsets version 7"),
         (("--topic", "c", "--topic-partitions", "c"), 2, "--topic-partitions cannot be used with --topic"),
         (("--partitions", "x"), 2, "--partitions expects a comma separated list of numeric partition ids"),
         (("--topic-partitions", "c:x"), 2, "Invalid rule specification: c:x"),

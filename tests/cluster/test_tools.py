@@ -61,6 +61,8 @@ def said_by_ours(capsys: pytest.CaptureFixture[str], port: int, name: str, *argu
     [
         ("--exclude-internal-topics",),
         ("--time", "earliest", "--topic", "a.b|c"),
+        ("--time", "max-timestamp", "--topic", "a.b|c"),
+        ("--time", "-4", "--topic", "a.b|c"),
         ("--time", str(TIME + 2500), "--topic-partitions", "a.b:0-1,c"),
     ],
 )
