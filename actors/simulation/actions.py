@@ -35,7 +35,7 @@ from actors.simulation.swarm import (
     CLEANED_CONFIGS,
     LOG_SETTINGS,
     RETENTION_CONFIGS,
-    ClusterParameters,
+    SettingChoice,
     draw_config,
     draw_entries,
     draw_settings,
@@ -314,16 +314,8 @@ def written(replicas: Iterable[tuple[int, ...]]) -> tuple[str, ...]:
     return tuple(",".join(map(str, each)) for each in replicas)
 
 
-def _nothing(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return ()
-
-
 def _never(chance: random.Random, known: PlannedTopics) -> Chosen:
     return None
-
-
-def _one(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return (str(chance.randrange(known.brokers)),)
 
 
 def _with_topic(choose: Callable[[random.Random, PlannedTopics, str], tuple[str, ...]]) -> Choose:
@@ -334,6 +326,43 @@ def _with_topic(choose: Callable[[random.Random, PlannedTopics, str], tuple[str,
         return None if topic is None else (topic, *choose(chance, known, topic))
 
     return chosen
+
+
+Draw = Callable[[random.Random, PlannedTopics, str], str]
+"""Draws one argument of an action; the text is the topic that the action is about, "" without one."""
+
+
+def _draws(*draws: Draw) -> Choose:
+    """Return a function that draws these arguments, one after the other."""
+    return lambda chance, known: tuple(draw(chance, known, "") for draw in draws)
+
+
+def _topic_and(*draws: Draw) -> Choose:
+    """Return a function that draws a topic, and then these arguments."""
+    return _with_topic(lambda chance, known, topic: tuple(draw(chance, known, topic) for draw in draws))
+
+
+def _one_of(*values: str) -> Draw:
+    return lambda chance, known, topic: chance.choice(values)
+
+
+def _node(chance: random.Random, known: PlannedTopics, topic: str) -> str:
+    return str(chance.randrange(known.brokers))
+
+
+def _partition(chance: random.Random, known: PlannedTopics, topic: str) -> str:
+    return str(chance.randrange(len(known.topics[topic])))
+
+
+def _config(chance: random.Random, known: PlannedTopics, topic: str) -> str:
+    return draw_config(chance)
+
+
+def _entries(choices: Sequence[SettingChoice]) -> Draw:
+    return lambda chance, known, topic: draw_entries(chance, choices)
+
+
+_disk = _one_of("0", "1")
 
 
 def _choose_new(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -390,11 +419,6 @@ def _choose_stranding(chance: random.Random, known: PlannedTopics, topic: str) -
 
 
 @_with_topic
-def _choose_config(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return (draw_config(chance),)
-
-
-@_with_topic
 def _choose_move(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
     number = chance.randrange(len(known.topics[topic]))
     replicas = known.topics[topic][number] = known.replicas(chance)
@@ -407,11 +431,6 @@ def _choose_moves(chance: random.Random, known: PlannedTopics, topic: str) -> tu
     moves = [known.replicas(chance) for _ in range(3)]
     known.topics[topic][number] = moves[-1]
     return str(number), *written(moves)
-
-
-@_with_topic
-def _choose_partition(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return (str(chance.randrange(len(known.topics[topic]))),)
 
 
 def _partitions(cluster: Cluster, topic: str) -> tuple[PartitionAssignment, ...]:
@@ -478,7 +497,7 @@ def ask_delete(cluster: Cluster, topic: str) -> None:
     cluster.ask_controller(DeleteTopicsRequest(4, (topic,), 15_000))
 
 
-@action(WORK, 1, _choose_config)
+@action(WORK, 1, _topic_and(_config))
 def configure(cluster: Cluster, topic: str, entry: str) -> None:
     """Set a topic config by writing its znodes, as `kafka-configs --zookeeper` does."""
     name, _, value = entry.partition("=")
@@ -502,7 +521,7 @@ def ask_reassign(cluster: Cluster, topic: str, number: Number, replicas: Replica
     cluster.ask_controller(AlterPartitionReassignmentsRequest(0, 15_000, (ReassignableTopic(topic, (part,)),)))
 
 
-@action(WORK, 2, _choose_partition)
+@action(WORK, 2, _topic_and(_partition))
 def elect(cluster: Cluster, topic: str, number: Number) -> None:
     """Elect the preferred leader by writing /admin/preferred_replica_election."""
     if _has(cluster, topic, number):
@@ -548,7 +567,7 @@ def _make_again(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]
         _create_again(cluster, topic, replicas)
 
 
-@action(WORK, 2, _nothing)
+@action(WORK, 2, _draws())
 def move_controller(cluster: Cluster) -> None:
     """Delete /controller, so that a new controller is elected."""
     if cluster.zookeeper.up:
@@ -566,7 +585,7 @@ def ask_grow(cluster: Cluster, topic: str, *replicas: Replicas) -> None:
     cluster.ask_controller(CreatePartitionsRequest(1, (growing,), 15_000))
 
 
-@action(ADMIN, 2, _choose_partition)
+@action(ADMIN, 2, _topic_and(_partition))
 def ask_elect(cluster: Cluster, topic: str, number: Number) -> None:
     """Elect the preferred leader by an ElectLeaders request to the controller."""
     cluster.ask_controller(ElectLeadersRequest(1, (ElectableTopic(topic, (number,)),), 15_000))
@@ -578,7 +597,7 @@ def _alter(cluster: Cluster, resource: int, name: str, entries: str) -> None:
     cluster.ask_controller(IncrementalAlterConfigsRequest(0, (resource_change,)))
 
 
-@action(ADMIN, 2, _choose_config)
+@action(ADMIN, 2, _topic_and(_config))
 def ask_configure(cluster: Cluster, topic: str, entry: str) -> None:
     """Set one topic config by an IncrementalAlterConfigs request to the controller."""
     _alter(cluster, TOPIC, topic, entry)
@@ -646,7 +665,7 @@ def reassign_again(cluster: Cluster, topic: str, number: Number, *replicas: Repl
         cluster.scheduler.call_later(place * 0.01, partial(ask_reassign, cluster, topic, number, each))
 
 
-@action(ADMIN, 1, _one)
+@action(ADMIN, 1, _draws(_node))
 def touch(cluster: Cluster, node: Node) -> None:
     """Write the registration of a broker again, unchanged."""
     path = f"/brokers/ids/{node}"
@@ -701,7 +720,7 @@ def swamp_group(cluster: Cluster, group: str, topic: str) -> None:
         cluster.scheduler.call_later(number * QUICK, send)
 
 
-@action(GROUPS, 4, _one, (20.0, 30.0))
+@action(GROUPS, 4, _draws(_node), (20.0, 30.0))
 def swamp(cluster: Cluster, node: Node) -> Iterator[None]:
     """Make a node slow, restart it, let it lead its partitions again, and send requests to its coordinators."""
     disks = cluster.machines[node].disks
@@ -791,12 +810,7 @@ TURNS = 1.5
 """Seconds after which an override that stops the high watermark is followed by a new leader."""
 
 
-@_with_topic
-def _choose_override(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return (chance.choice(tuple(OVERRIDES)),)
-
-
-@action(RECORDS, 3, _choose_override, SHORT)
+@action(RECORDS, 3, _topic_and(_one_of(*OVERRIDES)), SHORT)
 def override(cluster: Cluster, topic: str, entry: str) -> Iterator[None]:
     """Set a topic config that makes the topic's leaders refuse requests, and send them such requests."""
     configure(cluster, topic, entry)
@@ -825,23 +839,22 @@ def _end_overrides(cluster: Cluster, topic: str) -> None:
         cluster.scheduler.call_later(1.0, partial(_end_overrides, cluster, topic))
 
 
-def _choose_member(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return chance.choice(MEMBERS_GROUPS), str(chance.randrange(4))
+_MEMBER = _draws(_one_of(*MEMBERS_GROUPS), _one_of(*"0123"))
 
 
-@action(GROUPS, 6, _choose_member)
+@action(GROUPS, 6, _MEMBER)
 def join(cluster: Cluster, group: str, number: Member) -> None:
     """Add a member to a consumer group; it sends heartbeats and commits offsets."""
     cluster.members.join(group, number)
 
 
-@action(GROUPS, 2, _choose_member)
+@action(GROUPS, 2, _MEMBER)
 def leave(cluster: Cluster, group: str, number: Member) -> None:
     """Remove a member from its group by a LeaveGroup request."""
     cluster.members.leave(group, number)
 
 
-@action(GROUPS, 2, _choose_member)
+@action(GROUPS, 2, _MEMBER)
 def fall_silent(cluster: Cluster, group: str, number: Member) -> None:
     """Stop a member without sending a LeaveGroup request; the member's session expires."""
     cluster.members.leave(group, number, silently=True)
@@ -856,7 +869,7 @@ def burst(cluster: Cluster, topic: str, number: Number, batches: Number, size: N
     cluster.burst(TopicPartition(topic, number), batches, size)
 
 
-@action(RECORDS, 5, _choose_partition)
+@action(RECORDS, 5, _topic_and(_partition))
 def delete_records(cluster: Cluster, topic: str, number: Number) -> None:
     """Delete the first records of a partition by a DeleteRecords request to its leader."""
     cluster.delete_records(TopicPartition(topic, number))
@@ -876,7 +889,7 @@ def _create_when_gone(cluster: Cluster, until: float, topic: str, *replicas: tup
         cluster.scheduler.call_later(0.1, partial(_create_when_gone, cluster, until, topic, *replicas))
 
 
-@action(PRODUCERS, 10, _choose_partition, (5.0, 40.0))
+@action(PRODUCERS, 10, _topic_and(_partition), (5.0, 40.0))
 def produce(cluster: Cluster, topic: str, number: Number) -> Iterator[None]:
     """Start an idempotent producer that writes to a partition."""
     cluster.start_stream(TopicPartition(topic, number))
@@ -904,12 +917,7 @@ def limit(cluster: Cluster, user: str, whose: str, quota: str, rate: str) -> Non
     cluster.ask_controller(AlterClientQuotasRequest(0, (QuotaAlteration(entity, (change,)),)))
 
 
-@_with_topic
-def _choose_spending(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return str(chance.randrange(len(known.topics[topic]))), chance.choice(SPENDERS)
-
-
-@action(QUOTAS, 20, _choose_spending, (5.0, 20.0))
+@action(QUOTAS, 20, _topic_and(_partition, _one_of(*SPENDERS)), (5.0, 20.0))
 def spend(cluster: Cluster, topic: str, number: Number, user: str) -> Iterator[None]:
     """Let a user produce to a partition and fetch from it as fast as its quotas permit."""
     cluster.start_spending(user, TopicPartition(topic, number))
@@ -920,29 +928,19 @@ def spend(cluster: Cluster, topic: str, number: Number, user: str) -> Iterator[N
 # ---------------------------------------------------------------------------------------------------- logs
 
 
-@_with_topic
-def _choose_cleaning(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return (draw_entries(chance, CLEANED_CONFIGS),)
-
-
-@action(LOGS, 8, _choose_cleaning)
+@action(LOGS, 8, _topic_and(_entries(CLEANED_CONFIGS)))
 def compact(cluster: Cluster, topic: str, entries: str) -> None:
     """Let a topic be cleaned, by an IncrementalAlterConfigs request to the controller."""
     _alter(cluster, TOPIC, topic, entries)
 
 
-@_with_topic
-def _choose_retention(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return (draw_entries(chance, RETENTION_CONFIGS),)
-
-
-@action(LOGS, 4, _choose_retention)
+@action(LOGS, 4, _topic_and(_entries(RETENTION_CONFIGS)))
 def retain(cluster: Cluster, topic: str, entries: str) -> None:
     """Shorten the retention of a topic by an IncrementalAlterConfigs request to the controller."""
     _alter(cluster, TOPIC, topic, entries)
 
 
-@action(LOGS, 8, _choose_partition)
+@action(LOGS, 8, _topic_and(_partition))
 def bury(cluster: Cluster, topic: str, number: Number) -> None:
     """Produce a tombstone to a partition."""
     cluster.bury(TopicPartition(topic, number))
@@ -961,22 +959,13 @@ def move_log(cluster: Cluster, topic: str, number: Number, node: Node, disk: Dis
     cluster.ask(node, AlterReplicaLogDirsRequest(1, (moved,)), lambda response: None)
 
 
-def _choose_rate(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return (chance.choice(("100", "1000", "1000000")),)
-
-
-@action(LOGS, 2, _choose_rate)
+@action(LOGS, 2, _draws(_one_of("100", "1000", "1000000")))
 def throttle_moves(cluster: Cluster, rate: str) -> None:
     """Limit the bytes per second that each broker copies, by an IncrementalAlterConfigs request to the controller."""
     _alter(cluster, BROKER, "", f"replica.alter.log.dirs.io.max.bytes.per.second={rate}")
 
 
-@_with_topic
-def _choose_throttle(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    return (chance.choice(("10000", "100000")),)
-
-
-@action(LOGS, 2, _choose_throttle)
+@action(LOGS, 2, _topic_and(_one_of("10000", "100000")))
 def throttle(cluster: Cluster, topic: str, rate: str) -> None:
     """Limit the bytes per second of a topic's replicas that are not in sync, by requests to the controller."""
     sides = "leader", "follower"
@@ -992,11 +981,7 @@ TRANSACTION_TOPIC = "x"
 TRANSACTION_PARTITIONS = 4
 
 
-def _choose_transactional_id(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return (chance.choice((*TRANSACTIONAL_IDS, WORKER)),)
-
-
-@action(TRANSACTIONS, 10, _choose_transactional_id, (10.0, 40.0))
+@action(TRANSACTIONS, 10, _draws(_one_of(*TRANSACTIONAL_IDS, WORKER)), (10.0, 40.0))
 def transact(cluster: Cluster, id: str) -> Iterator[None]:
     """Start a transactional producer, which stops at the end of a transaction.
 
@@ -1039,7 +1024,7 @@ def remove(cluster: Cluster, path: str) -> None:
         cluster.write(WriteOp(DELETE, each))
 
 
-@action(WORK, 2, _one, (1.0, 10.0))
+@action(WORK, 2, _draws(_node), (1.0, 10.0))
 def roll(cluster: Cluster, node: Node) -> Iterator[None]:
     """Stop a node with a controlled shutdown, and start it again."""
     cluster.leave(node)
@@ -1047,11 +1032,7 @@ def roll(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
-def _choose_version(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return (str(chance.randrange(known.brokers)), chance.choice(("2.6", "2.7", "2.8")))
-
-
-@action(VERSIONS, 8, _choose_version, (1.0, 10.0))
+@action(VERSIONS, 8, _draws(_node, _one_of("2.6", "2.7", "2.8")), (1.0, 10.0))
 def upgrade(cluster: Cluster, node: Node, protocol: str) -> Iterator[None]:
     """Roll a node, and start it with another inter.broker.protocol.version."""
     cluster.leave(node)
@@ -1064,7 +1045,7 @@ def upgrade(cluster: Cluster, node: Node, protocol: str) -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------------- faults
 
 
-@action("kill", 8, _one, SHORT, may_last=True)
+@action("kill", 8, _draws(_node), SHORT, may_last=True)
 def kill(cluster: Cluster, node: Node) -> Iterator[None]:
     """Kill a node's process, and start it again."""
     cluster.kill(node)
@@ -1072,7 +1053,7 @@ def kill(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
-@action("pause", 6, _one, SHORT, may_last=True)
+@action("pause", 6, _draws(_node), SHORT, may_last=True)
 def pause(cluster: Cluster, node: Node) -> Iterator[None]:
     """Suspend a node's process (SIGSTOP), and resume it."""
     cluster.pause(node)
@@ -1129,7 +1110,7 @@ def reset(cluster: Cluster, one: Host, other: Host) -> None:
     cluster.reset(one, other)
 
 
-@action("expire", 4, _one)
+@action("expire", 4, _draws(_node))
 def expire(cluster: Cluster, node: Node) -> None:
     """Expire a node's ZooKeeper session."""
     cluster.expire(node)
@@ -1148,11 +1129,7 @@ MOST_LOGS = 4
 """Number of logs on a broken disk that requests are sent about."""
 
 
-def _choose_disk(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return str(chance.randrange(known.brokers)), str(chance.randrange(2))
-
-
-@action("disk", 2, _choose_disk, SHORT, may_last=True)
+@action("disk", 2, _draws(_node, _disk), SHORT, may_last=True)
 def fill(cluster: Cluster, node: Node, disk: Disk) -> Iterator[None]:
     """Make a disk full. The next "rest" action restarts the node if an operation has failed."""
     return _fail(cluster, node, disk, FULL)
@@ -1167,7 +1144,7 @@ def _fail(cluster: Cluster, node: int, disk: int, fault: str) -> Iterator[None]:
         disks.faults.pop(disks.names[disk], None)
 
 
-@action("disk", 2, _choose_disk, SHORT, may_last=True)
+@action("disk", 2, _draws(_node, _disk), SHORT, may_last=True)
 def break_(cluster: Cluster, node: Node, disk: Disk) -> Iterator[None]:
     """Make all operations of a disk fail. The next "rest" action restarts the node if an operation has failed."""
     cluster.scheduler.call_later(NOTICED, partial(_ask_about_disk, cluster, node, disk))
@@ -1184,7 +1161,7 @@ def _ask_about_disk(cluster: Cluster, node: int, disk: int) -> None:
                 client_requests.send(cluster, request, *of_log, MEMBERS_GROUPS[0], (node,))
 
 
-@action("disk", 2, _choose_disk, SHORT)
+@action("disk", 2, _draws(_node, _disk), SHORT)
 def clog(cluster: Cluster, node: Node, disk: Disk) -> Iterator[None]:
     """Make a disk slow: the node waits for each write."""
     disks = cluster.machines[node].disks
@@ -1193,7 +1170,7 @@ def clog(cluster: Cluster, node: Node, disk: Disk) -> Iterator[None]:
     disks.delays.pop(disks.names[disk], None)
 
 
-@action("disk", 2, _one, SHORT)
+@action("disk", 2, _draws(_node), SHORT)
 def crash(cluster: Cluster, node: Node) -> Iterator[None]:
     """Cut the power of a node's machine: unflushed data is lost. The node is started again."""
     cluster.kill(node, power=True)
@@ -1201,7 +1178,7 @@ def crash(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
-@action(FLIPS, 4, _one, SHORT)
+@action(FLIPS, 4, _draws(_node), SHORT)
 def flip(cluster: Cluster, node: Node) -> Iterator[None]:
     """Kill a node, flip a bit of a committed record on its disks, and start the node again."""
     cluster.kill(node)
@@ -1210,7 +1187,7 @@ def flip(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
-@action(FLIPS, 4, _one, (5.0, 20.0))
+@action(FLIPS, 4, _draws(_node), (5.0, 20.0))
 def flip_after_stop(cluster: Cluster, node: Node) -> Iterator[None]:
     """Stop a node with a controlled shutdown, flip a bit of a committed record on its disks, and start it again."""
     cluster.leave(node)
@@ -1239,22 +1216,14 @@ def slow(cluster: Cluster, one: Host, other: Host, seconds: Seconds) -> Iterator
     return _delay_wires(cluster, ((one, other),), seconds)
 
 
-def _choose_lag(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return str(chance.randrange(known.brokers)), f"{chance.choice((0.2, 1.0, 3.0)):g}"
-
-
-@action("slow", 4, _choose_lag, SHORT)
+@action("slow", 4, _draws(_node, _one_of("0.2", "1", "3")), SHORT)
 def lag(cluster: Cluster, node: Node, seconds: Seconds) -> Iterator[None]:
     """Delay all messages between a node and the other nodes; its replicas lag behind."""
     others = [other for other in cluster.machines if other != node]
     return _delay_wires(cluster, ((host_of(node), host_of(other)) for other in others), seconds)
 
 
-def _choose_pace(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return str(chance.randrange(known.brokers)), f"{chance.choice((0.001, 0.003, 0.01)):g}"
-
-
-@action("slow", 3, _choose_pace, SHORT)
+@action("slow", 3, _draws(_node, _one_of("0.001", "0.003", "0.01")), SHORT)
 def starve(cluster: Cluster, node: Node, seconds: Seconds) -> Iterator[None]:
     """Slow a process down: each message between its actors takes time."""
     cluster.starve(node, seconds)
@@ -1262,7 +1231,7 @@ def starve(cluster: Cluster, node: Node, seconds: Seconds) -> Iterator[None]:
     cluster.starve(node, -seconds)
 
 
-@action("zookeeper", 2, _nothing, (0.5, 8.0))
+@action("zookeeper", 2, _draws(), (0.5, 8.0))
 def zookeeper_down(cluster: Cluster) -> Iterator[None]:
     """Stop ZooKeeper, and start it again with its data."""
     cluster.set_zookeeper(False)
@@ -1274,7 +1243,7 @@ LOST_SHARE = 0.4
 """The share of writes whose responses are lost."""
 
 
-@action("zookeeper", 4, _one, SHORT)
+@action("zookeeper", 4, _draws(_node), SHORT)
 def lose_responses(cluster: Cluster, node: Node) -> Iterator[None]:
     """Break a node's connection to ZooKeeper after some of its writes, before their responses arrive."""
     cluster.machines[node].loses = LOST_SHARE
@@ -1282,7 +1251,7 @@ def lose_responses(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.machines[node].loses = 0.0
 
 
-@action("zookeeper", 2, _nothing)
+@action("zookeeper", 2, _draws())
 def fence(cluster: Cluster) -> None:
     """Raise /controller_epoch, as if by a client that does not take part in the election.
 
@@ -1294,7 +1263,7 @@ def fence(cluster: Cluster) -> None:
         cluster.write(WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(epoch + 1)))
 
 
-@action("zookeeper", 2, _nothing, SHORT)
+@action("zookeeper", 2, _draws(), SHORT)
 def zookeeper_slow(cluster: Cluster) -> Iterator[None]:
     """Delay all traffic between ZooKeeper and its clients."""
     return _delay_wires(cluster, ((host_of(node), ZOOKEEPER) for node in cluster.machines), 0.4)
@@ -1332,7 +1301,7 @@ def right(cluster: Cluster, user: str, verb: str, operation: str, kind: str, nam
     cluster.admin.ask(ChangeAcls(resource, remove=(acl,)) if exists else ChangeAcls(resource, (acl,)))
 
 
-@action(RIGHTS, 10, lambda chance, known: (chance.choice(USERS),))
+@action(RIGHTS, 10, _draws(_one_of(*USERS)))
 def user(cluster: Cluster, name: str) -> None:
     """Removes the SCRAM credential of a user, or adds one; from then on the user needs it."""
     cluster.network.users.add(name)
@@ -1428,13 +1397,12 @@ def invent(
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
     kinds = [kind for kind in ACTIONS.values() if kind.part in parts and kind.part not in (LOGS, QUOTAS)]
     weights = [kind.weight for kind in kinds]
-    drawn = draw_surroundings(chance, brokers) if swarm else ClusterParameters(brokers or 3)
+    drawn = draw_surroundings(chance, brokers) if swarm else Schedule(brokers or 3)
     if swarm:
         weights = draw_weights(chance, weights)
         every *= chance.choice((0.5, 1.0, 2.0))
     known = PlannedTopics(drawn.brokers, partitions, replication, topics)
     actions: list[Action] = []
-    at, rests_at = 5.0, rests
     for _ in range(topics // 2):
         chosen = _choose_new(chance, known)
         if chosen is not None:
@@ -1454,15 +1422,7 @@ def invent(
         ]
     for group in MEMBERS_GROUPS if GROUPS in faults else ():
         actions += [Action(5.0, "join", (group, str(number))) for number in sorted(chance.sample(range(4), 3))]
-    while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
-        if at >= rests_at:
-            actions.append(Action(rests_at, REST))
-            rests_at += rests
-        (kind,) = chance.choices(kinds, weights)
-        args = kind.choose(chance, known)
-        if args is not None:
-            lasts = round(chance.uniform(*kind.seconds), 3) if kind.lasts else None
-            actions.append(Action(at, kind.name, args, lasts))
+    actions += _draw_actions(kinds, weights, chance, known, duration, every, rests)
     if swarm:
         timeout_ms = dict(drawn.settings).get("zookeeper_session_timeout_ms", SESSION_MS)
         existing, new_topic = tuple(sorted(known.topics)), _choose_new(chance, known)
@@ -1483,17 +1443,13 @@ def invent(
                 actions.append(Action(5.0, "limit", (user, "user", quota, chance.choice(("500", "1000")))))
         actions += _draw_group(QUOTAS, chance, known, duration, every)
     actions.sort(key=lambda action: action.at)
-    return Schedule(
-        drawn.brokers,
-        seed,
-        duration,
-        records,
-        validated,
-        racks=drawn.racks,
-        latency=drawn.latency,
+    return attrs.evolve(
+        drawn,
+        seed=seed,
+        duration=duration,
+        records=records,
+        validated=validated,
         settings=settings,
-        clocks=drawn.clocks,
-        distances=drawn.distances,
         actions=tuple(actions),
     )
 
@@ -1501,11 +1457,27 @@ def invent(
 def _draw_group(
     group: str, chance: random.Random, known: PlannedTopics, duration: float, every: float
 ) -> Iterator[Action]:
-    """Yield the actions of a group that has a generator of its own."""
+    """Return the actions of a group that has a generator of its own."""
     kinds = [kind for kind in ACTIONS.values() if kind.part == group]
     weights = draw_weights(chance, [kind.weight for kind in kinds])
-    at = 5.0
+    return _draw_actions(kinds, weights, chance, known, duration, every)
+
+
+def _draw_actions(
+    kinds: Sequence[ActionKind],
+    weights: Sequence[int],
+    chance: random.Random,
+    known: PlannedTopics,
+    duration: float,
+    every: float,
+    rests: float = math.inf,
+) -> Iterator[Action]:
+    """Yield actions of these kinds at random times, and "rest" actions."""
+    at, rests_at = 5.0, rests
     while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
+        if at >= rests_at:
+            yield Action(rests_at, REST)
+            rests_at += rests
         (kind,) = chance.choices(kinds, weights)
         args = kind.choose(chance, known)
         if args is not None:

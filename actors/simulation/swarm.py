@@ -15,6 +15,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from actors.simulation.schedule import Schedule
+
 
 @attrs.frozen
 class SettingChoice:
@@ -105,20 +107,11 @@ WEIGHTS = (0, 1, 1, 2, 6)
 """Factors for the weight of an action."""
 
 
-@attrs.frozen
-class ClusterParameters:
-    """The size and settings of a simulated cluster, chosen by a seed."""
+def draw_surroundings(chance: random.Random, brokers: int | None) -> Schedule:
+    """Return a schedule without actions, whose cluster, network, clocks and settings are drawn.
 
-    brokers: int
-    racks: int = 0
-    latency: float = LATENCIES[0]
-    settings: tuple[tuple[str, int | str], ...] = ()
-    clocks: tuple[tuple[int, float], ...] = ()
-    distances: tuple[tuple[int, int, float], ...] = ()
-
-
-def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterParameters:
-    """Draw the cluster, its network, its clocks and its settings. If given, `brokers` is the number of nodes."""
+    If given, `brokers` is the number of nodes.
+    """
     drawn, racks = chance.choice(CLUSTERS)
     brokers = drawn if brokers is None else brokers
     settings = draw_settings(chance, NODE_SETTINGS)
@@ -127,13 +120,15 @@ def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterPara
     if brokers > 1 and chance.random() < 0.25:
         one, other = sorted(chance.sample(range(brokers), 2))
         distances.append((one, other, chance.choice(DISTANCES)))
-    return ClusterParameters(
+    return Schedule(
         brokers,
-        racks,
-        chance.choice(LATENCIES),
-        tuple(drawn for drawn, choice in zip(settings, NODE_SETTINGS, strict=True) if drawn[1] != choice.values[0]),
-        tuple((node, chance.choice(DRIFTS)) for node in nodes),
-        tuple(distances),
+        racks=racks,
+        latency=chance.choice(LATENCIES),
+        settings=tuple(
+            drawn for drawn, choice in zip(settings, NODE_SETTINGS, strict=True) if drawn[1] != choice.values[0]
+        ),
+        clocks=tuple((node, chance.choice(DRIFTS)) for node in nodes),
+        distances=tuple(distances),
     )
 
 
