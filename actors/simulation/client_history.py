@@ -1,13 +1,22 @@
-"""What the simulated clients know of the records and transactions that they wrote and read."""
+"""What the simulated clients know of the records, streams and transactions that they wrote and read.
+
+Rule 1: a stream has the batches that one producer id wrote to one partition. Its values are numbered from 0 on, one
+        record after the other; the number of a value is also the sequence number of its record. So the log is enough to
+        see a duplicate, a gap or a wrong order.
+Rule 2: a transaction without a requested commit, or with an acknowledged abort, is never visible to readers of
+        committed data. A transaction with an acknowledged commit is visible as a whole. If a requested commit got no
+        response, both outcomes are valid, but all partitions must have the same outcome.
+"""
 
 from __future__ import annotations
 
+import enum
 from typing import NamedTuple
 from zlib import crc32
 
-from actors.simulation.observed_facts import PartitionStateWritten, TopicDeleted
-from actors.simulation.simulated_transactions import CommittedView, SimulatedTransaction
-from actors.simulation.streams import ProducerStream, StreamBroken
+import attrs
+
+from actors.simulation.observed_facts import PartitionStateWritten, StreamBroken, TopicDeleted
 from messages.apis.metadata import MetadataResponse
 from messages.cluster import TopicPartition
 from messages.wire.batch_records import Record
@@ -41,6 +50,88 @@ class Acknowledged(NamedTuple):
     born: int
     at: float
     sent: float = 0.0
+
+
+NOWHERE = -1
+"""The offset of a batch that was not acknowledged."""
+
+
+@attrs.define(eq=False)
+class SentBatch:
+    """A batch that a producer sent: its first sequence number, number of records, and offset once acknowledged."""
+
+    first: int
+    size: int
+    offset: int = NOWHERE
+
+
+@attrs.define(eq=False)
+class ProducerStream:
+    """The batches that one producer id has written to one partition.
+
+    `born` is the ZooKeeper transaction id (czxid) of the topic's creation.
+    """
+
+    name: str
+    partition: TopicPartition
+    born: int
+    producer_id: int = -1
+    batches: list[SentBatch] = attrs.field(factory=list)
+    """All batches, in the order of their numbers."""
+
+    def value(self, number: int) -> bytes:
+        """Return the value of the record with this number."""
+        return f"{self.name}:{number}".encode()
+
+    def numbers(self, read: dict[int, bytes]) -> list[int]:
+        """Return the numbers of the stream's records in a log, in log order. `read` maps each offset to its value."""
+        prefix = f"{self.name}:".encode()
+        return [int(value.removeprefix(prefix)) for _, value in sorted(read.items()) if value.startswith(prefix)]
+
+
+class KnownOutcome(enum.Enum):
+    """The outcome of a transaction from its producer's point of view: committed, aborted or unknown."""
+
+    OPEN = "open"
+    COMMITTING = "commit requested"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@attrs.define(eq=False)
+class SimulatedTransaction:
+    """A transaction and its records; `born` maps each topic to the zxid of the topic's creation.
+
+    `offset` is the input offset that a worker commits in the transaction; -1 if it commits none.
+    """
+
+    name: str
+    fate: KnownOutcome = KnownOutcome.OPEN
+    offset: int = -1
+    values: dict[TopicPartition, list[bytes]] = attrs.field(factory=dict)
+    born: dict[str, int] = attrs.field(factory=dict)
+
+    @property
+    def may_be_visible(self) -> bool:
+        """Whether a reader of committed data may see the transaction."""
+        return self.fate in (KnownOutcome.COMMITTING, KnownOutcome.COMMITTED)
+
+
+@attrs.frozen
+class CommittedView:
+    """The records that a leader returned to a reader of committed data, from the log start to the last stable offset.
+
+    Attributes:
+        values: The visible values in the order of the log.
+        stable: The last stable offset.
+        high_watermark: The high watermark.
+        data: The batches as they were read.
+    """
+
+    values: tuple[bytes, ...]
+    stable: int
+    high_watermark: int
+    data: bytes = attrs.field(repr=False)
 
 
 class ClientHistory:

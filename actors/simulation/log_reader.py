@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from actors.simulation.client_history import content
+from actors.simulation.client_history import CommittedView, content
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.simulated_transactions import CommittedView
 from messages import errors
 from messages.apis.fetch import (
     READ_COMMITTED,

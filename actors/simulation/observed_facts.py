@@ -16,8 +16,6 @@ from actors.controller.controller import ControllerActor
 from actors.core.controller.states import State
 from actors.node.assembly import Node
 from actors.simulation.members import AssignmentReceived
-from actors.simulation.simulated_transactions import TransactionBroken
-from actors.simulation.streams import StreamBroken
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import Event
 from messages.partition import LogMoved, LogRead
@@ -373,6 +371,18 @@ class EventHandled(NamedTuple):
 
 
 # ---------------------------------------------------------------------------------------------------- clients
+
+
+class StreamBroken(NamedTuple):
+    """A response to a producer contradicts the acknowledgements of earlier batches; `text` describes how."""
+
+    text: str
+
+
+class TransactionBroken(NamedTuple):
+    """A response or a read contradicts what producers know of their transactions; `text` describes how."""
+
+    text: str
 
 
 class QuotaUsed(NamedTuple):

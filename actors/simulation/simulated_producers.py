@@ -14,9 +14,9 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from actors.simulation.client_history import Acknowledged, key_of
+from actors.simulation.client_history import NOWHERE, Acknowledged, ProducerStream, SentBatch, key_of
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.streams import NOWHERE, ProducerStream, SentBatch, StreamBroken
+from actors.simulation.observed_facts import StreamBroken
 from messages import errors
 from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse

@@ -18,10 +18,11 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
+from actors.simulation.client_history import KnownOutcome, SimulatedTransaction
 from actors.simulation.members import Script, run_script
 from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import TransactionBroken
 from actors.simulation.simulated_producers import RETRIABLE
-from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken
 from messages import errors
 from messages.apis import fetch, find_coordinator, init_producer_id, offset_commit, offset_fetch, produce
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest

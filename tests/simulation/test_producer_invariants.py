@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.simulation.actions import ABSENT, ADMIN, FAULTS, PRODUCERS, invent
-from actors.simulation.streams import ProducerStream
+from actors.simulation.client_history import ProducerStream
 from messages.cluster import TopicPartition
 
 

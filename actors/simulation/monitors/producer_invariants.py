@@ -6,13 +6,19 @@ import math
 from collections.abc import Iterator
 
 from actors.core.topic.topic_name import INTERNAL_TOPICS, TRANSACTION_STATE
-from actors.simulation.client_history import key_of
+from actors.simulation.client_history import KnownOutcome, key_of
 from actors.simulation.monitors.cleaning_invariants import FASTEST
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import ClusterQueried, LogExpired, Process, ResponseSent, StableOffsetSeen
-from actors.simulation.simulated_transactions import KnownOutcome, TransactionBroken
-from actors.simulation.streams import StreamBroken
+from actors.simulation.observed_facts import (
+    ClusterQueried,
+    LogExpired,
+    Process,
+    ResponseSent,
+    StableOffsetSeen,
+    StreamBroken,
+    TransactionBroken,
+)
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from messages import errors
 from messages.apis.produce import ProduceRequest
