@@ -17,14 +17,11 @@ import attrs
 from thespian.actors import WakeupMessage
 
 from messages import errors
-from messages.apis.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
+from messages.apis.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from messages.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from messages.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from messages.apis.create_partitions import CreatePartitionsResponse
+from messages.apis.create_topics import CreateTopicsResponse
+from messages.apis.delete_topics import DeleteTopicsResponse
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import ConfigEntry, Leadership, TopicPartition
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired, StateChangesRefused
@@ -34,7 +31,6 @@ from messages.network import ClientResponse, Forwarded
 from messages.node import StartController
 from messages.store import OK
 from messages.topic_deletion import DeletionPlan, DeletionSets, QueueDeletions
-from messages.trace.codec import address_text
 from messages.trace.endings import KILLED
 from messages.trace.schema import TraceRecord
 from messages.vocabulary import Message
@@ -53,6 +49,8 @@ from messages.zookeeper.topics import Assignments, CreateTopic, SetAssignments, 
 from messages.zookeeper.watching import StopWatching
 
 CONTROLLER = "ControllerActor"
+WAITING = "MetadataCacheActor."
+"""Address of the actor in which a controller's responses wait until the node knows a change of topics."""
 READS = ("Get", "Watch", "StartWatching")
 """Prefixes of the names of questions that do not write to ZooKeeper."""
 
@@ -67,15 +65,6 @@ ENDS = {
     "LostAnswer": "an answer did not come in time",
 }
 """Reasons for the end of a term, as text, by the name of the event or failure."""
-
-REFUSABLE = (
-    AlterPartitionReassignmentsRequest,
-    ControlledShutdownRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-)
-"""Requests whose rejected items are facts."""
 
 NOT_IN_OFFICE = "it was not the controller"
 
@@ -132,8 +121,6 @@ class ControllerFacts:
         """Writes of partition states without an answer, by requester and id."""
         self._unconfirmed: dict[tuple[str, int], list[declarations.Fact]] = {}
         """Facts that become true when a question succeeds, by requester and id."""
-        self._requests: dict[tuple[str, int, int], Message] = {}
-        """Requests that a controller may reject, by listener, connection and correlation id."""
         self._versions: dict[TopicPartition, int] = {}
         """The last known version of each partition's state znode."""
         self._configs: dict[str, dict[str, str]] = {}
@@ -185,10 +172,7 @@ class ControllerFacts:
             case Answer():
                 controller.open.pop(event.id, None)
                 failed = event.result.name if isinstance(event.result, Failure) else ""
-            case Forwarded(client, request):
-                if isinstance(request.request, REFUSABLE):
-                    key = address_text(client), request.connection, request.correlation_id
-                    self._requests[key] = request.request
+            case Forwarded(_, request):
                 about = str(request.request.broker_id) if isinstance(request.request, ControlledShutdownRequest) else ""
                 self._queue_event(controller, place, type(request.request).__name__, about, client=request.client_id)
             case Event():
@@ -351,12 +335,13 @@ class ControllerFacts:
 
     def _read_response(self, place: declarations.TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the response to a client or to a broker."""
-        controller = self._controllers.get(record.sender)
+        controller, event = self._controllers.get(record.sender), None
         if controller is not None:
             controller.writing.add(record.event_id)
-        request = self._requests.pop((record.receiver, responded.connection, responded.correlation_id), None)
-        if request is not None:
-            for refused in _refusals(place, request, responded.response):
+            number = controller.place_of(record.event_id)
+            event = None if number is None else controller.queue[number].event
+        if controller is not None or record.sender.startswith(WAITING):
+            for refused in _refusals(place, event, responded.response):
                 self._emit(refused)
 
     def is_controller(self, address: str) -> bool:
@@ -382,15 +367,15 @@ def _assignments(
 
 
 def _refusals(
-    place: declarations.TracePosition, request: Message, response: Message
+    place: declarations.TracePosition, event: declarations.ControllerEvent | None, response: Message
 ) -> Iterator[declarations.RequestRefused]:
-    """Yield the rejected items in the response to a request of a REFUSABLE class, with error code and reason."""
-    api = type(request).__name__.removesuffix("Request")
-    match request, response:
-        case [ControlledShutdownRequest(), ControlledShutdownResponse(code, left)]:
-            if code or left:
-                yield declarations.RequestRefused(place, api, request.broker_id, code, "", left)
-        case [_, AlterPartitionReassignmentsResponse()]:
+    """Yield the rejected items in a controller's response, with error code and reason; `event` is the request."""
+    api = type(response).__name__.removesuffix("Response")
+    match response:
+        case ControlledShutdownResponse(code, left):
+            if event is not None and (code or left):
+                yield declarations.RequestRefused(place, api, int(event.about), code, "", left)
+        case AlterPartitionReassignmentsResponse():
             for topic in response.responses:
                 for one in topic.partitions:
                     if one.error_code != errors.NONE:
@@ -398,13 +383,13 @@ def _refusals(
                         yield declarations.RequestRefused(
                             place, api, partition, one.error_code, one.error_message or ""
                         )
-        case [_, CreateTopicsResponse() | CreatePartitionsResponse()]:
+        case CreateTopicsResponse() | CreatePartitionsResponse():
             for created in response.topics:
                 if created.error_code != errors.NONE:
                     yield declarations.RequestRefused(
                         place, api, created.name, created.error_code, created.error_message or ""
                     )
-        case [_, DeleteTopicsResponse()]:
+        case DeleteTopicsResponse():
             for deleted in response.topics:
                 if deleted.error_code != errors.NONE:
                     yield declarations.RequestRefused(place, api, deleted.name, deleted.error_code)

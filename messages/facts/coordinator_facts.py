@@ -26,11 +26,11 @@ from messages.facts.declarations import (
     TransactionMarked,
     TransactionRequest,
 )
+from messages.facts.open_requests import OpenClientRequests
 from messages.groups import LoadEnded
-from messages.network import ClientResponse, Forwarded
+from messages.network import ClientResponse
 from messages.partition import BatchesAppended
 from messages.response_codes import codes_of
-from messages.trace.codec import address_text
 from messages.trace.schema import TraceRecord
 from messages.transactions import PartitionsMarked, SendMarkers, TransactionsLoaded
 from messages.vocabulary import Message
@@ -45,10 +45,9 @@ DECIDING = (EndTxnRequest, InitProducerIdRequest)
 class CoordinatorFacts:
     """Finds the facts about transactional ids in one run."""
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Emit, open_requests: OpenClientRequests) -> None:
         self._emit = emit
-        self._asked: dict[tuple[str, int, int], tuple[_Request, str]] = {}
-        """Requests without a response and their client ids, by listener, connection and correlation id."""
+        self._open = open_requests
         self._requests: dict[tuple[int, str], TransactionRequest] = {}
         """Responses that a decision may follow, by cause and transactional id (rule 2)."""
         self._first_appends: dict[str, int] = {}
@@ -57,12 +56,7 @@ class CoordinatorFacts:
     def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         match message:
-            case Forwarded() if record.actor == COORDINATOR:
-                request = message.request
-                if isinstance(request.request, _Request) and request.request.transactional_id:
-                    key = address_text(message.client), request.connection, request.correlation_id
-                    self._asked[key] = request.request, request.client_id
-            case ClientResponse():
+            case ClientResponse() if record.sender.rpartition(".")[0] in (COORDINATOR, IDS):
                 self._read_response(place, record, message)
             case BatchesAppended() if record.actor == IDS:
                 self._first_appends.setdefault(record.receiver, record.n)
@@ -78,19 +72,18 @@ class CoordinatorFacts:
 
     def _read_response(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the coordinator's response to a request."""
-        found = self._asked.pop((record.receiver, responded.connection, responded.correlation_id), None)
-        if found is None:
+        found = self._open.request(responded.connection, responded.correlation_id)
+        if found is None or not isinstance(asked := found.request, _Request) or not asked.transactional_id:
             return
-        asked, client_id = found
         response, given = responded.response, (asked.producer_id, asked.producer_epoch)
         code = next(filter(None, codes_of(response)), errors.NONE)
         if isinstance(response, InitProducerIdResponse) and code == errors.NONE:
             given = response.producer_id, response.producer_epoch
         request = TransactionRequest(
-            *(place, asked.transactional_id or "", type(asked).__name__.removesuffix("Request"), *given, code),
+            *(place, asked.transactional_id, type(asked).__name__.removesuffix("Request"), *given, code),
             asked.partitions if isinstance(asked, AddPartitionsToTxnRequest) else (),
             asked.group_id if isinstance(asked, AddOffsetsToTxnRequest) else "",
-            client_id,
+            found.client_id,
         )
         self._emit(request)
         if isinstance(asked, DECIDING):

@@ -23,7 +23,7 @@ from messages.facts.controller_facts import CONTROLLER, ControllerFacts, Emit
 from messages.facts.coordinator_facts import CoordinatorFacts
 from messages.facts.declarations import Fact, TracePosition, Undecodable
 from messages.facts.node_facts import PARTITION, NodeFacts
-from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES
+from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES, OpenClientRequests
 from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.metrics import EVENT_TIME
 from messages.network import ClientResponse, Forwarded
@@ -42,14 +42,13 @@ _TIMERS = {RebalanceDue: declarations.NOT_JOINED, SyncDue: declarations.NOT_SYNC
 class GroupFacts:
     """Reads the facts about the consumer groups of one run."""
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Emit, open_requests: OpenClientRequests) -> None:
         self._emit = emit
+        self._open = open_requests
         self._groups: dict[str, str] = {}
         """Groups by the address of their actor."""
         self._clients: dict[tuple[str, str], tuple[str, int]] = {}
         """Client id and session timeout of members, by group and member id."""
-        self._joining: dict[tuple[int, int], str] = {}
-        """Client ids of JoinGroup requests without a response, by connection and correlation id."""
 
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
@@ -64,8 +63,9 @@ class GroupFacts:
             case Forwarded() if record.actor == GROUP:
                 self._read_request(place, message)
             case ClientResponse(connection, id, JoinGroupResponse() as response) if record.sender in self._groups:
-                client = self._joining.pop((connection, id), "")
                 if response.error_code == errors.NONE:
+                    asked = self._open.request(connection, id)
+                    client = "" if asked is None else asked.client_id
                     joined = self._groups[record.sender], response.generation_id, response.member_id, client
                     self._emit(declarations.GroupMemberAdmitted(place, *joined))
             case WakeupMessage() if record.actor == GROUP:
@@ -76,7 +76,6 @@ class GroupFacts:
         match forwarded.request.request:
             case JoinGroupRequest() as join:
                 self._clients[join.group_id, join.member_id] = client, join.session_timeout_ms
-                self._joining[forwarded.request.connection, forwarded.request.correlation_id] = client
                 self._emit(
                     declarations.GroupMemberAction(
                         *(place, join.group_id, declarations.JOINED, join.member_id, client, join.session_timeout_ms),
@@ -103,8 +102,7 @@ class GroupFacts:
 
 
 _ALL = re.compile(b"")
-_GROUP = rb'"(JoinGroup|LeaveGroup)Request"'
-_TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(Request|Response)"'
+_TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)Response"'
 _JOINED = rb'"JoinGroupResponse"'
 _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
@@ -121,7 +119,7 @@ DECODED: dict[str, re.Pattern[bytes]] = {
     "ClientsThrottled": _ALL,
     "Configure": _ALL,
     "FaultInjected": _ALL,
-    "Forwarded": re.compile(_TRANSACTIONAL + b"|" + _GROUP),
+    "Forwarded": re.compile(rb'"(JoinGroup|LeaveGroup)Request"'),
     "GroupChanged": _ALL,
     "LeaderAndIsrPart": _ALL,
     "LeaderAndIsrRequest": _ALL,
@@ -200,8 +198,8 @@ class RunReader:
         self._channels = ChannelFacts(self._emit)
         timeout_ms = run.header.settings.get("zookeeper_session_timeout_ms", 0)
         self._node = NodeFacts(self._emit, timeout_ms / 1000, metadata)
-        self._coordinators = CoordinatorFacts(self._emit)
-        self._groups = GroupFacts(self._emit)
+        self._coordinators = CoordinatorFacts(self._emit, self._node.requests)
+        self._groups = GroupFacts(self._emit, self._node.requests)
         self._first: TraceRecord | None = None
         self._last: TraceRecord | None = None
 

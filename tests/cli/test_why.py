@@ -35,6 +35,7 @@ from messages.facts.declarations import (
     StateWrite,
     TracePosition,
 )
+from messages.facts.open_requests import OpenClientRequests
 from messages.facts.trace_facts import TraceFacts, gather
 from messages.groups import LoadEnded
 from messages.placement import slot
@@ -399,8 +400,9 @@ def test_a_damaged_partition_of_a_coordinator_is_named_until_it_is_read_whole(
 ) -> None:
     found: list[Any] = []
     record: Any = None
-    CoordinatorFacts(found.append).take(TracePosition(2.0, 7, "r", 1), record, ended(3))
-    CoordinatorFacts(found.append).take(TracePosition(3.0, 7, "r", 2), record, ended(0))
+    reader = CoordinatorFacts(found.append, OpenClientRequests())
+    reader.take(TracePosition(2.0, 7, "r", 1), record, ended(3))
+    reader.take(TracePosition(3.0, 7, "r", 2), record, ended(0))
     place, partitions = TracePosition(1.0, 7, "r", 0), (TopicPartition(topic, number) for number in range(2))
     assigned = [ReplicasAssigned(place, each, (7,), (), ()) for each in partitions]
     other, name = sorted(("g0", "g1"), key=lambda name: slot(name) % 2)
