@@ -99,7 +99,7 @@ class Timeline:
     def _controllers(self) -> drawing.Lane:
         elections = list(self._summary["elections"])
         boxes = []
-        for row, after in zip(elections, [*elections[1:], None], strict=True):
+        for row, after in zip(elections, [*elections[1:], None], strict=False):
             until = self.end if after is None else after.at
             died = [gone.died_at for gone in self._gone.get(row.node, ()) if row.at < gone.died_at < until]
             words = f"Broker {row.node} became the controller (epoch {row.epoch}) at {self._clock(row.at)}"

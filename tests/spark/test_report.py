@@ -100,9 +100,9 @@ def test_a_controller_that_was_replaced_while_its_broker_lived() -> None:
 
 def test_without_a_controller_there_is_no_statement_about_failures() -> None:
     answers = {**dict.fromkeys(EXAMINED, QueryResult()), "runs": incident(1).answers["runs"]}
-    assert headline(Summary(answers, 0, ()), UTC) == [
-        "No controller has a record here, so it is unknown whether anything broke."
-    ]
+    summary = Summary(answers, 0, ())
+    assert headline(summary, UTC) == ["No controller has a record here, so it is unknown whether anything broke."]
+    assert "controller" not in {lane.label for lane in Timeline(summary, (), UTC).chart().lanes}
 
 
 def test_the_headline_without_failures_needs_their_question() -> None:
