@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import threading
 import time
@@ -169,8 +168,10 @@ def _show_page(
 ) -> int:
     """Serve the page of a trace until Ctrl-C."""
     from actors.cli.broker import ui_warning  # these imports take as long as to print a small trace
+    from actors.node.process import tame
     from actors.page.recorded import RecordedPage
 
+    tame()  # otherwise a step waits for the garbage collector, up to 0.8 s with a million deliveries, and for the survey
     try:
         trace = open_trace(directory)
         query = {} if start is None else {"at": repr(start)}
@@ -191,8 +192,6 @@ def _show_page(
         click.echo(warning, err=True)
     click.echo(f"The page is at {page.url}{view}. Press Ctrl-C to end.")
     try:
-        page.wait()
-        gc.freeze()  # otherwise a step sometimes waits for the garbage collector: 0.3 s with a million deliveries
         threading.Event().wait()
     finally:
         page.stop()

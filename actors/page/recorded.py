@@ -3,7 +3,8 @@
 Rule 1: the facts and the survey are read in the background; until they are there, the page shows what it has, and says
         so. Facts come from the index beside each run.
 Rule 2: one request is answered at a time, because all use the same decoded deliveries; replays have a lock of their
-        own, so that a long one holds up nothing else.
+        own, so that a long one holds up nothing else. A request that searches more than MOST_FRAMES is answered by
+        {"unfinished": true}: it continues when the page repeats it.
 Rule 3: a picture is folded from the last one, or from a copy of the nearest kept picture before it.
 Rule 4: another process stores snapshots of the runs, so that a state is replayed from one near it. Until it has come
         to a delivery, the page says how far it is.
@@ -30,7 +31,7 @@ from actors.page import critical_path, subject_histories
 from actors.page.lanes import drawn, interest_of, lanes, lanes_of, strip_of, with_log_lanes
 from actors.page.log_lines import LogLine, lines_between, log_lines
 from actors.page.picture import Picture, timeline
-from actors.page.recorded_trace import Position, RecordedTrace
+from actors.page.recorded_trace import Position, RecordedTrace, SearchUnfinished
 from actors.page.server import PageServer, Route
 from actors.page.survey import TraceSurvey
 from actors.trace.changes import ABSENT, compare
@@ -59,6 +60,8 @@ FOUND = 100
 PAYLOAD_BYTES = 256 << 10
 STEPPED = 1_500
 """Maximum number of deliveries, of those that contain the texts of a subject, that a step passes over."""
+MOST_FRAMES = 200
+"""Maximum number of frames that a request searches for texts: 0.4 ms each."""
 SNAPSHOTS = 5_000
 """Number of deliveries between two snapshots of a replay, so that a step back replays few of them."""
 MOST_SNAPSHOTS = 400
@@ -138,7 +141,7 @@ class _States:
         self._recorded = recorded
         self._cache = cache
         self._debuggers: dict[str, Debugger] = {}
-        self._replaying = threading.Lock()
+        self.replaying = threading.Lock()
         self._left = [run.run.name for run in recorded.runs if run.length > 2 * SNAPSHOTS]
         self._processes = multiprocessing.get_context("spawn")
         self._process: BaseProcess | None = None
@@ -183,7 +186,7 @@ class _States:
             The number of the last stored snapshot before it, if the other process is on its way to the delivery.
         """
         run = delivery.run.name
-        with self._replaying:
+        with self.replaying:
             debugger = self._debuggers.get(run)
             if debugger is None:
                 debugger = self._debuggers[run] = Debugger(delivery.run, self._cache, self._every(run))
@@ -228,7 +231,6 @@ class RecordedPage:
         self._problem = ""
         self._facts: _Facts | None = None
         self._logs: list[LogLine] = []
-        self._searched: set[tuple[bytes, ...]] = {()}
         self._gate = threading.Lock()
         self._server = PageServer({"mode": "recorded", "title": str(trace.folder)}, self.routes, host=host, port=port)
         self.url = self._server.url
@@ -260,7 +262,8 @@ class RecordedPage:
             self._problem = f"the facts cannot be read: {error}"
         self._logs = log_lines(self._recorded)
         named = {} if self._facts is None else self._facts.subjects
-        self._survey.run({name for kind, names in named.items() if kind != "partition" for name in names}, self._gate)
+        names = {name for kind, names in named.items() if kind != "partition" for name in names}
+        self._survey.run(names, self._gate, self._states.replaying)
 
     @property
     def routes(self) -> dict[str, Route]:
@@ -286,8 +289,11 @@ class RecordedPage:
 
     def _one_at_a_time(self, answer: Route) -> Route:
         def answer_locked(query: Mapping[str, str]) -> Any:
-            with self._gate:
-                return answer(query)
+            try:
+                with self._gate, self._recorded.search_limit.limited(MOST_FRAMES):
+                    return answer(query)
+            except SearchUnfinished:
+                return {"unfinished": True}
 
         return answer_locked
 
@@ -344,9 +350,6 @@ class RecordedPage:
         most = min(int(query.get("most", MOST_DRAWN)), MOST_DRAWN)
         interest = interest_of(query.get("about", ""), self._recorded, self._survey)
         found = lanes(self._recorded, self._survey, self._position(query), interest, most)
-        if interest.texts not in self._searched:  # so that steps through a sparse subject find it at once
-            self._searched.add(interest.texts)
-            threading.Thread(target=self._recorded.search, args=(interest.texts,), daemon=True).start()
         steps = [] if self._facts is None else self._facts.steps
         part = steps[bisect_left(steps, found["start"], key=_time_of) : bisect_right(steps, found["end"], key=_time_of)]
         logs = lines_between(self._logs, found["start"], found["end"])
@@ -578,7 +581,8 @@ class RecordedPage:
         needle = text.encode()
         most = FOUND // len(self._recorded.runs) + 1
         for run in self._recorded.runs:
-            yield from islice(run.containing(lambda line: needle in line, run.number_before(start)), most)
+            found = run.containing(lambda line: needle in line, run.number_before(start), texts=(needle,))
+            yield from islice(found, most)
 
 
 def effect_json(effect: object) -> dict[str, Any]:

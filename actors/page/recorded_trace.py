@@ -3,7 +3,8 @@
 Rule 1: a run is opened by its frames, whose prefixes have the numbers of the deliveries. A frame is decoded when a
         delivery in it is needed; the last frames are kept decoded.
         Records without the texts of an interest are passed over undecoded, and frames without them unread; which these
-        are is kept, or in the index of words when the survey has made it.
+        are is kept, or in the index of words when the survey has made it. A search of more frames
+        than SearchLimit is interrupted, and continues where it was when the same is searched again.
 Rule 2: the order of deliveries is (time, index of the run, number). Within a run it is that of the numbers.
 Rule 3: a damaged or torn run is read up to the damage, and `problems` says what is not shown.
 Rule 4: the skew between the clocks of nodes, as far as it is certain, is subtracted from all times.
@@ -17,6 +18,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -45,8 +47,8 @@ LEAD_SECONDS = 60.0
 Position = tuple[float, int, int]
 """(seconds since 1970, index of the run, number of the delivery): the order of all deliveries of a trace."""
 Predicate = Callable[[TraceDelivery], bool]
-_Kept = OrderedDict[tuple[int, int, tuple[bytes, ...]], list[TraceDelivery]]
-"""Decoded deliveries by run, frame, and the texts of which each contains one; without texts, all of the frame."""
+_Key = tuple[int, int, tuple[bytes, ...]]
+"""A run, a frame, and the texts of which each delivery contains one; without texts, all of the frame are decoded."""
 
 
 class Interest(NamedTuple):
@@ -60,6 +62,52 @@ class Interest(NamedTuple):
 
 
 EVERYTHING = Interest(None)
+
+
+class SearchUnfinished(Exception):
+    """A search was interrupted because it read too many frames."""
+
+
+class SearchLimit:
+    """How many frames may still be searched for texts."""
+
+    def __init__(self) -> None:
+        self._left = math.inf
+
+    @contextmanager
+    def limited(self, frames: int) -> Iterator[None]:
+        """Limit all searches of a block together."""
+        self._left = frames
+        try:
+            yield
+        finally:
+            self._left = math.inf
+
+    def count(self) -> None:
+        """Count a frame. Raises SearchUnfinished if it is one too many."""
+        if not self._left:
+            raise SearchUnfinished
+        self._left -= 1
+
+
+class _DecodedFrames:
+    """The deliveries of the frames that were used last; together at most KEPT."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[_Key, list[TraceDelivery]] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: _Key) -> list[TraceDelivery] | None:
+        found = self._found.get(key)
+        if found is not None:
+            self._found.move_to_end(key)
+        return found
+
+    def add(self, key: _Key, deliveries: list[TraceDelivery]) -> None:
+        self._found[key] = deliveries
+        self._size += len(deliveries) + KEPT_FRAME
+        while len(self._found) > 2 and self._size > KEPT:
+            self._size -= len(self._found.popitem(last=False)[1]) + KEPT_FRAME
 
 
 class _FrameOfDeliveries(NamedTuple):
@@ -80,11 +128,12 @@ class RecordedRun:
         last: The number of the last delivery; less than `first` if there is none.
     """
 
-    def __init__(self, run: TraceRun, place: int, kept: _Kept) -> None:
+    def __init__(self, run: TraceRun, place: int, kept: _DecodedFrames, search_limit: SearchLimit) -> None:
         self.run = run
         self.place = place
         self.problem = "; ".join(run.faults)
         self._kept = kept
+        self._search_limit = search_limit
         self._frames: list[_FrameOfDeliveries] = []
         try:
             for path, frame in RunRecords(run.run).frames():
@@ -122,11 +171,9 @@ class RecordedRun:
 
     def _decode_frame(self, index: int, texts: tuple[bytes, ...] = ()) -> list[TraceDelivery]:
         """Return the deliveries of a frame; with texts, at least those whose records contain one of them."""
-        whole: tuple[bytes, ...] = ()
-        key = self.place, index, whole if (self.place, index, whole) in self._kept else texts
-        found = self._kept.get(key)
+        key = self.place, index, texts
+        found = self._kept.get((self.place, index, ())) or self._kept.get(key)
         if found is not None:
-            self._kept.move_to_end(key)
             return found
         found = []
         part = self._frames[index].slice
@@ -141,9 +188,7 @@ class RecordedRun:
                     found.append(TraceDelivery(self.run, record))
         except (TraceError, OSError, ValueError) as error:
             self.problem = self.problem or str(error)
-        self._kept[key] = found
-        while len(self._kept) > 2 and sum(len(each) + KEPT_FRAME for each in self._kept.values()) > KEPT:
-            self._kept.popitem(last=False)
+        self._kept.add(key, found)
         return found
 
     def _with_texts(self, indexes: Iterable[int], texts: tuple[bytes, ...]) -> Iterator[int]:
@@ -155,6 +200,7 @@ class RecordedRun:
             self._searched[texts] = known
         for index in indexes:
             if texts and index not in known:
+                self._search_limit.count()
                 try:
                     known[index] = may_contain(self._frames[index].slice, texts)
                 except (TraceError, OSError):
@@ -174,11 +220,7 @@ class RecordedRun:
             except (TraceError, OSError):
                 words.add(index, None)
         self._words = words
-
-    def search(self, texts: tuple[bytes, ...]) -> None:
-        """Find out now which frames contain one of the texts, so that steps need not do it."""
-        for _ in self._with_texts(range(len(self._frames)), texts):
-            pass
+        self._searched = {}
 
     def deliveries(self, after: int, texts: tuple[bytes, ...] = ()) -> Iterator[TraceDelivery]:
         """Yield the deliveries after a number; with texts, at least those whose records contain one of them."""
@@ -224,11 +266,21 @@ class RecordedRun:
             found = self._begins[index] = decoded[0].at if decoded else self._begin_of(index + 1)
         return found
 
-    def containing(self, is_wanted: Callable[[bytes], bool], after: int = 0, step: int = 1) -> Iterator[TraceDelivery]:
-        """Yield the deliveries after a number in whose line of text something is; of `step` frames one is searched."""
+    def containing(
+        self,
+        is_wanted: Callable[[bytes], bool],
+        after: int = 0,
+        step: int = 1,
+        texts: tuple[bytes, ...] = (),
+    ) -> Iterator[TraceDelivery]:
+        """Yield the deliveries after a number in whose line of text something is; of `step` frames one is searched.
+
+        If it has one of these texts, frames without them are not decoded.
+        """
+        indexes = range(max(bisect_right(self._afters, after) - 1, 0), len(self._frames), step)
         try:
-            for frame in self._frames[max(bisect_right(self._afters, after) - 1, 0) :: step]:
-                for line in filter(is_wanted, slice_lines(frame.slice)):
+            for index in self._with_texts(indexes, texts):
+                for line in filter(is_wanted, slice_lines(self._frames[index].slice)):
                     for record in records_of(line):
                         if record.kind in DELIVERIES and record.n > after:
                             yield TraceDelivery(self.run, record)
@@ -260,12 +312,14 @@ class RecordedTrace:
         shifts: The seconds that are subtracted from the recorded times of each run, by its name.
         begin: The first time.
         end: The last time.
+        search_limit: The number of frames that searches for texts may read.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        kept: _Kept = OrderedDict()
-        self.runs = [RecordedRun(run, place, kept) for place, run in enumerate(trace.runs)]
+        self.search_limit = SearchLimit()
+        kept = _DecodedFrames()
+        self.runs = [RecordedRun(run, place, kept, self.search_limit) for place, run in enumerate(trace.runs)]
         sample = chain.from_iterable(run.sample() for run in self.runs)
         self.skews = skews_of([run.run for run in self.runs], sample)
         corrected = corrections({run.run.node for run in self.runs}, self.skews)
@@ -347,11 +401,6 @@ class RecordedTrace:
         ]
         merged = heapq.merge(*streams, key=self.position, reverse=True)
         return filter(concerns, islice(merged, searched))
-
-    def search(self, texts: tuple[bytes, ...]) -> None:
-        """Find out which frames of all runs contain one of the texts."""
-        for run in self.runs:
-            run.search(texts)
 
     def count(self, start: float, end: float) -> int:
         """Return the number of deliveries from a time (inclusive) to another (exclusive)."""

@@ -3,7 +3,7 @@
 Rule 1: a request of a client is paired with its response by connection and correlation id. The requests of brokers,
         which fetch from each other, are not client requests.
 Rule 2: of each API only the slowest requests of a run are kept, so that long polls of consumers hide nothing.
-Rule 3: at last it makes the index of words, so that a step by a subject searches only the frames that name it.
+Rule 3: first it makes the index of words, so that a step by a subject searches only the frames that name it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OWNERS = {**filters.OWNERS, "StartGroup": "GroupActor"}
 """The first message of an actor that belongs to one partition, broker or group."""
 OF_BROKERS = frozenset("LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown WriteTxnMarkers".split())
 """APIs that only brokers send."""
-PAUSE = 200
-"""Number of deliveries after which the thread that reads lets a request pass; they take a millisecond."""
+PAUSE = 40
+"""Number of deliveries after which the thread that reads lets a request pass; they take two milliseconds."""
 MOST_OPEN = 10_000
 """Number of requests without a response that are kept."""
 
@@ -122,17 +122,21 @@ class TraceSurvey:
         """Let `run` return soon."""
         self._stopped = True
 
-    def run(self, names: Set[str], gate: threading.Lock) -> None:
+    def run(self, names: Set[str], *gates: threading.Lock) -> None:
         """Read the trace, and index these names of subjects. Other threads may look at the results so far.
 
-        While another thread has the gate, this one waits, so that an answer is not computed at half the speed.
+        While another thread has one of the gates, this one waits, so that an answer is not computed at half the speed.
         """
 
         def is_stopped() -> bool:
-            with gate:
-                return self._stopped
+            for gate in gates:
+                with gate:
+                    pass
+            return self._stopped
 
         runs = self._recorded.runs
+        for run in runs:
+            run.index_words({name.encode() for name in names}, is_stopped)
         total = sum(run.length for run in runs) or 1
         done = 0
         for run in runs:
@@ -157,8 +161,6 @@ class TraceSurvey:
             except (TraceError, OSError):
                 continue  # RecordedRun.problem says so
         self.read = 1.0
-        for run in runs:
-            run.index_words({name.encode() for name in names}, is_stopped)
 
     def _note_owner(self, place: int, record: TraceRecord) -> None:
         key = place, record.receiver

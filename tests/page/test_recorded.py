@@ -40,6 +40,7 @@ from tests.page import late_record
 from tests.trace import altering
 
 Key = tuple[str, int]
+UNFINISHED = {"unfinished": True}
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,13 @@ def page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rec
 
 
 def ask(page: RecordedPage, what: str, **query: object) -> Any:
-    with urlopen(f"{page.url}api/{what}?{urlencode(query)}") as answer:
-        return msgspec.json.decode(answer.read())
+    found = answer(page, what, **query)
+    return ask(page, what, **query) if found == UNFINISHED else found
+
+
+def answer(page: RecordedPage, what: str, **query: object) -> Any:
+    with urlopen(f"{page.url}api/{what}?{urlencode(query)}") as body:
+        return msgspec.json.decode(body.read())
 
 
 def key(delivery: TraceDelivery) -> Key:
@@ -188,6 +194,20 @@ def test_frames_that_are_passed_over_have_nothing_of_the_interest(page: Recorded
             run._words = words
     nothing = interest_of("group:no such group", recorded, survey).texts
     assert not list(recorded.deliveries_after((recorded.begin - 1, -1, 0), Interest(None, nothing)))
+
+
+@pytest.mark.parametrize("text", ["InitProducerId", "no such text"])
+def test_a_long_search_goes_on_when_it_is_asked_again(
+    page: RecordedPage, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    for what, query in (("step", {"at": page._recorded.begin, "about": f"text:{text}"}), ("search", {"text": text})):
+        whole = ask(page, what, **query)
+        for run in page._recorded.runs:
+            run._searched = {}
+        with monkeypatch.context() as patch:
+            patch.setattr(recorded_page, "MOST_FRAMES", 1)
+            assert answer(page, what, **query) == UNFINISHED
+            assert ask(page, what, **query) == whole
 
 
 def test_the_interest_in_a_broker_has_all_that_name_it(page: RecordedPage) -> None:

@@ -4,8 +4,11 @@ let token = "";
 
 export async function get(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const response = await fetch(given.length ? `${path}?${new URLSearchParams(given)}` : path);
-  return answer(response);
+  let value;
+  do { // a long search goes on with each request, so that others are answered meanwhile
+    value = await answer(await fetch(given.length ? `${path}?${new URLSearchParams(given)}` : path));
+  } while (value?.unfinished);
+  return value;
 }
 
 export async function post(path, body) {
