@@ -31,9 +31,10 @@ class Cluster(Protocol):
     def wait_for(self, condition: Callable[[], T], timeout: float = 30.0) -> T: ...
 
 
-def send(cluster: Cluster, topic: str, values: list[str]) -> None:
-    """Send the values, and check that all in-sync replicas acknowledge them."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0})
+def send(cluster: Cluster, topic: str, values: list[str], **settings: Any) -> None:
+    """Send the values, and check that all in-sync replicas acknowledge them. A setting's `_` stands for a dot."""
+    more = {name.replace("_", "."): value for name, value in settings.items()}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0, **more})
     failed: list[Any] = []
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failed.append(error))
