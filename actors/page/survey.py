@@ -31,7 +31,7 @@ OWNERS = {**filters.OWNERS, "StartGroup": "GroupActor"}
 OF_BROKERS = frozenset("LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown WriteTxnMarkers".split())
 """APIs that only brokers send."""
 PAUSE = 40
-"""Number of deliveries after which the thread that reads lets a request pass; they take two milliseconds."""
+"""Number of deliveries after which the thread that reads lets a request pass; they take half a millisecond."""
 MOST_OPEN = 10_000
 """Number of requests without a response that are kept."""
 

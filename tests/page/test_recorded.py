@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from actors.cli import trace_show
 from actors.cli.why import page_command
+from actors.node import process
 from actors.page import recorded as recorded_page
 from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
 from actors.page.lanes import interest_of
@@ -377,6 +378,7 @@ def test_why_names_the_command_that_opens_the_page_at_its_moment(folder: Path, m
             raise KeyboardInterrupt
 
     monkeypatch.setattr(trace_show, "threading", SimpleNamespace(Event=Interrupted))
+    monkeypatch.setattr(process, "tame", lambda: None)
     output = CliRunner().invoke(trace_show.command, words[2:]).output
     query = urlencode({"at": repr(explanation.chain[0].at), "about": "partition:single-0"})
     assert re.search(rf"http://127\.0\.0\.1:\d+/#/lanes\?{re.escape(query)}\.", output), output

@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -54,6 +56,17 @@ def ask(server: PageServer, method: str, path: str, body: str | None = None, **h
 )
 def test_a_foreign_host_name_is_refused(server: PageServer, host: str, status: int) -> None:
     assert ask(server, "GET", "/api/about", Host=host)[0] == status
+
+
+@pytest.mark.parametrize(("serve", "reached"), [(PageServer, False), (partial(PageServer, host="0.0.0.0"), True)])
+def test_the_page_is_only_on_loopback_unless_a_host_is_given(serve: Callable[..., PageServer], reached: bool) -> None:
+    made = serve({"mode": "live"}, {})
+    try:
+        with socket.socket() as link:  # each address of 127/8 is one of this machine, as that of its network is
+            port = int(made.url.rstrip("/").rpartition(":")[2])
+            assert (link.connect_ex(("127.0.0.2", port)) == 0) == reached
+    finally:
+        made.stop()
 
 
 def test_an_action_needs_the_token_and_a_post(server: PageServer) -> None:
