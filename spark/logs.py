@@ -35,16 +35,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType
 
 from messages.cluster import TopicPartition
-from messages.facts.declarations import (
-    BrokersRead,
-    ControllerElected,
-    ControllerEvent,
-    Fact,
-    NodeRun,
-    StateWrite,
-    TopicDeletionStep,
-    TracePosition,
-)
+from messages.facts import declarations
 from messages.facts.trace_facts import TraceFacts
 from messages.trace.endings import RUNNING
 from messages.trace.schema import SENT, STOPPED
@@ -388,37 +379,37 @@ class LogFacts(Facts):
         return TraceFacts([*map(_node_run, runs), *_facts_of(sorted(rows, key=lambda row: (row.at, row.n)))])
 
 
-def _node_run(row: Row) -> NodeRun:
+def _node_run(row: Row) -> declarations.NodeRun:
     registered = () if row.came_at is None else ((-1, row.came_at),)
-    place = TracePosition(row.last_at, row.node, row.run, row.lines)
-    return NodeRun(place, row.first_at, row.ending or RUNNING, registered)
+    place = declarations.TracePosition(row.last_at, row.node, row.run, row.lines)
+    return declarations.NodeRun(place, row.first_at, row.ending or RUNNING, registered)
 
 
-def _facts_of(rows: Iterable[Row]) -> Iterator[Fact]:
+def _facts_of(rows: Iterable[Row]) -> Iterator[declarations.Fact]:
     """Yield the facts in lines, in order of time.
 
     Lines have no ids, so they are joined by time: states have the order of their lines, and what a controller logs
     belongs to its last logged event or election. A leader logs its ISR without its epoch.
     """
-    known: dict[TopicPartition, StateWrite] = {}
-    events: dict[str, ControllerEvent] = {}
+    known: dict[TopicPartition, declarations.StateWrite] = {}
+    events: dict[str, declarations.ControllerEvent] = {}
     for row in rows:
-        place = TracePosition(row.at, row.node, row.run, row.n)
+        place = declarations.TracePosition(row.at, row.node, row.run, row.n)
         if row.type in EVENTS or row.request == "Elected":
-            events[row.run] = ControllerEvent(place, row.request if row.request == "Elected" else row.type)
+            events[row.run] = declarations.ControllerEvent(place, row.request if row.request == "Elected" else row.type)
         if row.request == "Elected":
-            yield ControllerElected(place, row.node, -1 if row.epoch is None else row.epoch)
+            yield declarations.ControllerElected(place, row.node, -1 if row.epoch is None else row.epoch)
         if row.brokers is not None:
-            yield BrokersRead(place, row.node, dict.fromkeys(row.brokers, 0), events.get(row.run))
+            yield declarations.BrokersRead(place, row.node, dict.fromkeys(row.brokers, 0), events.get(row.run))
         for topic in row.topics or ():
-            yield TopicDeletionStep(place, "queued" if row.type == "Ask" else "deleted", (topic,))
+            yield declarations.TopicDeletionStep(place, "queued" if row.type == "Ask" else "deleted", (topic,))
         for state in row.states or ():
             partition = TopicPartition(state.topic, state.partition)
             before, isr = known.get(partition), tuple(state.isr)
             if row.type == "Transmit":
                 written = partition, state.leader, state.leader_epoch, isr, f"controller {row.node}", row.at
-                known[partition] = StateWrite(place, *written, events.get(row.run))
+                known[partition] = declarations.StateWrite(place, *written, events.get(row.run))
             else:
                 written = partition, row.node, before.epoch if before else 0, isr, f"broker {row.node}", row.at
-                known[partition] = StateWrite(place, *written)
+                known[partition] = declarations.StateWrite(place, *written)
             yield known[partition]

@@ -44,6 +44,7 @@ from actors.simulation.swarm import (
 )
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import FAILING, FULL
+from messages import zookeeper
 from messages.apis import API_BY_REQUEST
 from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
 from messages.apis.alter_configs import ChangedResource, ConfigChange
@@ -70,16 +71,6 @@ from messages.client_quotas import FETCH, PRODUCE, QuotaEntity
 from messages.cluster import ConfigEntry, PartitionAssignment, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.vocabulary import evolve
-from messages.zookeeper import (
-    ChangeAcls,
-    CreateTopic,
-    GetAcls,
-    QuotaSetting,
-    RequestTopicDeletion,
-    SetClientQuotas,
-    SetTopicConfig,
-    TopicAssignment,
-)
 from zk_bridge import paths
 from zk_bridge.controller import decode_controller_epoch, encode_controller_epoch
 from zk_bridge.partition_states import decode_state
@@ -453,7 +444,7 @@ def _stays(cluster: Cluster, topic: str) -> bool:
 def create(cluster: Cluster, topic: str, *replicas: Replicas) -> None:
     """Create a topic by writing its znodes, as `kafka-topics --zookeeper` does."""
     if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_new(cluster, topic):
-        cluster.try_ask(CreateTopic(TopicAssignment(topic, number_partitions(replicas))))
+        cluster.try_ask(zookeeper.CreateTopic(zookeeper.TopicAssignment(topic, number_partitions(replicas))))
 
 
 def _is_new(cluster: Cluster, topic: str) -> bool:
@@ -488,7 +479,7 @@ def grow(cluster: Cluster, topic: str, *replicas: Replicas) -> None:
 def delete(cluster: Cluster, topic: str) -> None:
     """Delete a topic by writing its znode below /admin/delete_topics."""
     if cluster.zookeeper.up and cluster.exists(paths.topic(topic)):
-        cluster.try_ask(RequestTopicDeletion(topic))
+        cluster.try_ask(zookeeper.RequestTopicDeletion(topic))
 
 
 @action(WORK, 1, _choose_deletion)
@@ -502,7 +493,7 @@ def configure(cluster: Cluster, topic: str, entry: str) -> None:
     """Set a topic config by writing its znodes, as `kafka-configs --zookeeper` does."""
     name, _, value = entry.partition("=")
     if _stays(cluster, topic):
-        cluster.try_ask(SetTopicConfig(topic, (ConfigEntry(name, value),)))
+        cluster.try_ask(zookeeper.SetTopicConfig(topic, (ConfigEntry(name, value),)))
 
 
 @action(WORK, 3, _choose_move)
@@ -561,7 +552,7 @@ def _make_again(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]
     if cluster.exists(paths.topic(topic)) or not cluster.exists(paths.topic_config(topic)):
         return
     if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
-        again = TopicAssignment(topic, number_partitions(replicas))
+        again = zookeeper.TopicAssignment(topic, number_partitions(replicas))
         cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(again)))
     else:
         _create_again(cluster, topic, replicas)
@@ -834,7 +825,7 @@ def _turn(cluster: Cluster, topic: str) -> None:
 def _end_overrides(cluster: Cluster, topic: str) -> None:
     """Delete all overrides of the topic as soon as ZooKeeper is up."""
     if _stays(cluster, topic):
-        cluster.try_ask(SetTopicConfig(topic, ()))
+        cluster.try_ask(zookeeper.SetTopicConfig(topic, ()))
     elif not cluster.zookeeper.up:
         cluster.scheduler.call_later(1.0, partial(_end_overrides, cluster, topic))
 
@@ -1296,9 +1287,11 @@ def right(cluster: Cluster, user: str, verb: str, operation: str, kind: str, nam
     """Adds an ACL about a topic, the topics with a prefix, or the cluster; removes it if it exists."""
     what = {"cluster": True} if kind == "cluster" else {"topic": name, "prefixed": kind == "prefix"}
     resource, acl = acl_of({verb: user, "operation": operation, **what})
-    ((_, acls),) = cluster.admin.ask(GetAcls((resource,))).resources
+    ((_, acls),) = cluster.admin.ask(zookeeper.GetAcls((resource,))).resources
     exists = acls is not None and acl in acls
-    cluster.admin.ask(ChangeAcls(resource, remove=(acl,)) if exists else ChangeAcls(resource, (acl,)))
+    cluster.admin.ask(
+        zookeeper.ChangeAcls(resource, remove=(acl,)) if exists else zookeeper.ChangeAcls(resource, (acl,))
+    )
 
 
 @action(RIGHTS, 10, _draws(_one_of(*USERS)))
@@ -1308,7 +1301,7 @@ def user(cluster: Cluster, name: str) -> None:
     path = f"{paths.USER_CONFIGS}/{name}"
     has_one = MECHANISM.encode() in (cluster.zookeeper.nodes[path].data or b"") if cluster.exists(path) else False
     credential = None if has_one else format_credential(ScramCredential(b"salt", b"stored", b"server", MIN_ITERATIONS))
-    cluster.try_ask(SetClientQuotas(QuotaEntity(name), (QuotaSetting(MECHANISM, credential),)))
+    cluster.try_ask(zookeeper.SetClientQuotas(QuotaEntity(name), (zookeeper.QuotaSetting(MECHANISM, credential),)))
 
 
 @action(RIGHTS, 40, _choose_asking)

@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from actors.simulation.observed_facts import (
-    DirectoriesClosed,
-    DirectoryOpened,
-    HighWatermarkMoved,
-    HighWatermarkRaised,
-    LogCalled,
-    LogExpired,
-    LogView,
-    PointsWritten,
-    Process,
-    ReplicaSwapped,
-)
+from actors.simulation import observed_facts
 from messages import errors, log_results
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.cluster import TopicPartition, partition_of_log
@@ -45,7 +34,7 @@ class Replicas:
     """The logs of all replicas in a cluster, by directory name and node."""
 
     def __init__(self) -> None:
-        self.logs: dict[str, dict[int, LogView]] = {}
+        self.logs: dict[str, dict[int, observed_facts.LogView]] = {}
         self.with_records: dict[str, TopicPartition] = {}
         """The partitions of which a log has, or had, records; by directory name."""
         self.filled: set[str] = set()
@@ -57,11 +46,11 @@ class Replicas:
         self.lost_directories: dict[tuple[int, str], int] = {}
         """Node and log directory -> the process start that last took it offline."""
 
-    def log(self, node: int, partition: TopicPartition) -> LogView | None:
+    def log(self, node: int, partition: TopicPartition) -> observed_facts.LogView | None:
         """Return the log of a replica; None if the node has none."""
         return self.logs_of(partition).get(node)
 
-    def logs_of(self, partition: TopicPartition) -> Mapping[int, LogView]:
+    def logs_of(self, partition: TopicPartition) -> Mapping[int, observed_facts.LogView]:
         """Return the logs of a partition's replicas, by node."""
         return self.logs.get(str(partition), {})
 
@@ -86,13 +75,13 @@ class Replicas:
         """Return the largest high watermark of the replicas."""
         return max((view.high_watermark for view in self.logs_of(partition).values()), default=0)
 
-    def handle_call(self, process: Process, effect: Any, message: str, now: float) -> Iterator[object]:
+    def handle_call(self, process: observed_facts.Process, effect: Any, message: str, now: float) -> Iterator[object]:
         """Process a call to the I/O adapter "logs" by the handler of a `message`, and yield its facts."""
         (node, starts), method, result = process, effect.method, effect.result
         if method == "checkpoint":
-            yield PointsWritten(node)
+            yield observed_facts.PointsWritten(node)
         elif method == "close_all":
-            yield DirectoriesClosed(node)
+            yield observed_facts.DirectoriesClosed(node)
         if not effect.args or not isinstance(effect.args[0], str):
             return
         path: str = effect.args[0]
@@ -106,13 +95,15 @@ class Replicas:
         is_opened = method in _FILLING or (method == "open" and not effect.args[1])
         if is_opened and self.opened.get((node, directory)) != starts:
             self.opened[node, directory] = starts
-            yield DirectoryOpened(node, directory)
+            yield observed_facts.DirectoryOpened(node, directory)
         changed = log_results.named(method, result)
         views = self.logs.setdefault(name, {})
         view = before = views.get(node)
         if method == "open":
             start, end, high_watermark = changed.start, changed.end, changed.high_watermark
-            view = views[node] = LogView(start, end, min(max(high_watermark, start), end), folder=path, starts=starts)
+            view = views[node] = observed_facts.LogView(
+                start, end, min(max(high_watermark, start), end), folder=path, starts=starts
+            )
             view.ends.append((now, end))
             view.lost_before = high_watermark if high_watermark > end else 0
         if view is None:
@@ -142,13 +133,13 @@ class Replicas:
         elif method == "expire":
             start, view.start = view.start, changed.start or view.start
             if start < view.start:
-                yield LogExpired(node, partition_of_log(name), start, view.start)
+                yield observed_facts.LogExpired(node, partition_of_log(name), start, view.start)
         elif method == "swap":
             view.folder = result
             view.changes += 1
             self.opened[node, view.directory] = starts
-            yield DirectoryOpened(node, view.directory)
-            yield ReplicaSwapped(node, partition_of_log(name), view)
+            yield observed_facts.DirectoryOpened(node, view.directory)
+            yield observed_facts.ReplicaSwapped(node, partition_of_log(name), view)
         elif method == "begin_epoch":
             view.epoch_start = view.end
         elif method == "note_high_watermark":
@@ -163,19 +154,21 @@ class Replicas:
                 while len(view.limits) > 1 and view.limits[1][0] < now - MEMORY:
                     view.limits.popleft()
             opened_before = before if method == "open" else None
-            yield LogCalled(node, partition_of_log(name), method, first, view, opened_before, end_before)
+            yield observed_facts.LogCalled(node, partition_of_log(name), method, first, view, opened_before, end_before)
 
-    def _handle_high_watermark(self, node: int, path: str, view: LogView, after: int, message: str) -> Iterator[object]:
+    def _handle_high_watermark(
+        self, node: int, path: str, view: observed_facts.LogView, after: int, message: str
+    ) -> Iterator[object]:
         """Process a new high watermark."""
         before, view.high_watermark = view.high_watermark, after
         if message not in FOLLOWING and before < after:
-            yield HighWatermarkRaised(node, partition_of_log(path), before, after)
+            yield observed_facts.HighWatermarkRaised(node, partition_of_log(path), before, after)
         if message != REPLICATE:
             noted, view.noted = view.noted, after
             if noted is not None and noted != after:
-                yield HighWatermarkMoved(node, path, noted, after)
+                yield observed_facts.HighWatermarkMoved(node, path, noted, after)
 
-    def _grow(self, view: LogView, end: int, now: float) -> None:
+    def _grow(self, view: observed_facts.LogView, end: int, now: float) -> None:
         view.end = end
         view.ends.append((now, end))
         while len(view.ends) > 1 and view.ends[1][0] < now - MEMORY:

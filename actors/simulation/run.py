@@ -23,21 +23,13 @@ import attrs
 
 from actors.runtime import Delivery
 from actors.runtime.trace.silence import silent
+from actors.simulation import observed_facts
 from actors.simulation.actions import ACTIONS, RIGHTS, SESSION_MS
 from actors.simulation.coverage import Collector
 from actors.simulation.log_reader import LogReader
 from actors.simulation.monitors.families import FAMILIES
 from actors.simulation.monitors.monitor import Monitor, Monitors, Violation
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import (
-    ClusterAtRest,
-    ClusterQueried,
-    RequestJudged,
-    StableOffsetSeen,
-    StateChanged,
-    Ticked,
-    UserAuthenticated,
-)
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import CLIENT, DOWN, UP, Cluster, node_of
@@ -183,7 +175,7 @@ class _Run:
         self.transcript = None if transcript is None else TranscriptWriter(observed, transcript)
         if self.coverage is not None:
             cluster.network.answered = self.coverage.count_error_codes
-            self.monitors.observe(StateChanged, self.coverage.count_state_change)
+            self.monitors.observe(observed_facts.StateChanged, self.coverage.count_state_change)
         cluster.members.tell = observed.take
         cluster.damaged = observed.log_damaged
         cluster.zookeeper.observers.append(self._transaction)
@@ -254,7 +246,7 @@ class _Run:
         if delivery.effects or delivery.error is not None or message.__class__ in STABLE_OFFSETS:
             process = node, self.cluster.machines[node].starts
             if isinstance(message, LogRead | LogMoved):
-                self.observed.take(StableOffsetSeen(process, message))
+                self.observed.take(observed_facts.StableOffsetSeen(process, message))
             self.observed.handle_delivery(process, message.__class__.__name__, delivery.effects, delivery.error)
 
     def _transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
@@ -262,7 +254,7 @@ class _Run:
 
     def _tick(self) -> None:
         self.observed.nodes.note_unhealthy()
-        self.observed.take(Ticked())
+        self.observed.take(observed_facts.Ticked())
         self.cluster.scheduler.call_later(TICK, self._tick)
 
     def _request_sent(self, source: str, target: str, request: Message) -> None:
@@ -283,11 +275,11 @@ class _Run:
 
     def observe_authentication(self, host: str, user: str, accepted: bool) -> None:
         """See NetworkObserver.observe_authentication."""
-        self.observed.take(UserAuthenticated(node_of(host), user, accepted))
+        self.observed.take(observed_facts.UserAuthenticated(node_of(host), user, accepted))
 
     def observe_judgement(self, host: str, principal: str, request: Message, allowed: bool) -> None:
         """See NetworkObserver.observe_judgement."""
-        self.observed.take(RequestJudged(node_of(host), principal, request, allowed))
+        self.observed.take(observed_facts.RequestJudged(node_of(host), principal, request, allowed))
 
     def _advance(self, moment: float) -> bool:
         """Run until that moment of the schedule, and end each fault at its time; return False if the run is over."""
@@ -358,7 +350,9 @@ class _Run:
 
         `asked` means that the cluster was queried; its responses are then checked as well.
         """
-        found = self.monitors.found(ClusterAtRest()) + (self.monitors.found(ClusterQueried()) if asked else [])
+        found = self.monitors.found(observed_facts.ClusterAtRest()) + (
+            self.monitors.found(observed_facts.ClusterQueried()) if asked else []
+        )
         return self.monitors.in_order(found)
 
     def _heal_core(self) -> None:

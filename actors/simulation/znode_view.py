@@ -10,15 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 
 from actors.core.controller.context import NO_ASSIGNMENT
-from actors.simulation.observed_facts import (
-    BrokerUnregistered,
-    ControllerDeleted,
-    ControllerEpochWritten,
-    ControllerWritten,
-    PartitionStateWritten,
-    TopicDeleted,
-    TopicWritten,
-)
+from actors.simulation import observed_facts
 from messages import store
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, ReplicaAssignment, TopicPartition
 from zk_bridge import paths
@@ -181,13 +173,17 @@ class ZnodeView:
                 self.epoch_session = session
                 version, self._epoch_version = self._epoch_version, result.version if kind == store.SET else 0
                 if kind == store.SET and self._epoch_version == version + 1:
-                    yield ControllerEpochWritten(before, self.epoch, session)
+                    yield observed_facts.ControllerEpochWritten(before, self.epoch, session)
             elif path == paths.CONTROLLER and kind in (store.CREATE_EPHEMERAL, store.DELETE):
                 owner, is_new = self.controller_session, kind == store.CREATE_EPHEMERAL
                 self.controller_session = session if is_new else 0
                 self.controller = decode_controller(path, op.data) if is_new else -1
                 self._controlled_at = self._now()
-                yield ControllerWritten(session) if is_new else ControllerDeleted(owner, session)
+                yield (
+                    observed_facts.ControllerWritten(session)
+                    if is_new
+                    else observed_facts.ControllerDeleted(owner, session)
+                )
             elif path.startswith("/admin/delete_topics/"):
                 topic = path.rpartition("/")[2]
                 if kind == store.CREATE:
@@ -203,7 +199,7 @@ class ZnodeView:
                 if kind == store.DELETE:
                     self.registered.pop(broker, None)
                     self.unregistered_at[broker] = self._now()
-                    yield BrokerUnregistered(broker)
+                    yield observed_facts.BrokerUnregistered(broker)
                 elif kind == store.CREATE_EPHEMERAL:
                     self.registered[broker] = zxid
 
@@ -243,12 +239,12 @@ class ZnodeView:
                 self._ids[topic] = decode_topic(op.path, op.data).topic_id
             if op.kind != store.CREATE:
                 lost = last_id if op.kind == store.SET and last_id != self._ids[topic] else None
-                yield TopicWritten(topic, session, lost)
+                yield observed_facts.TopicWritten(topic, session, lost)
             if op.kind == store.DELETE:
                 self.changes += 1
                 partitions = self.topics.pop(topic, {}).values()
                 had = {each: self.assigned[each].replicas for each in partitions if each in self.assigned}
-                yield TopicDeleted(topic, had, topic in self.deleting)
+                yield observed_facts.TopicDeleted(topic, had, topic in self.deleting)
                 for partition in partitions:
                     self.assigned.pop(partition, None)
                     self.states.pop(partition, None)
@@ -268,7 +264,7 @@ class ZnodeView:
                 self.written.setdefault(partition, {}).setdefault(version, set()).add(after)
                 if (version and before is None) or (before is not None and before.zk_version != version - 1):
                     return  # the write before it is not known
-                yield PartitionStateWritten(partition, before, after, session)
+                yield observed_facts.PartitionStateWritten(partition, before, after, session)
 
     def _learn(
         self, partition: TopicPartition, after: LeaderIsrAndControllerEpoch

@@ -7,22 +7,10 @@ from collections.abc import Iterable, Iterator
 from actors.controller.controller import ControllerActor
 from actors.core.controller.failures import CONSEQUENCES
 from actors.runtime import Delivery
+from actors.simulation import observed_facts
 from actors.simulation.monitors.monitor import Monitor, invariant, looks, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import (
-    FILES,
-    NODES,
-    START,
-    ControllerDeleted,
-    ControllerEpochWritten,
-    ControllerWritten,
-    HandlerFailed,
-    RequestSent,
-    ResponseSent,
-    Ticked,
-    TopicDeleted,
-    TopicWritten,
-)
+from actors.simulation.observed_facts import FILES, NODES, START
 from actors.simulation.simulated_cluster import node_of
 from messages import errors
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
@@ -60,7 +48,7 @@ class ControllerInvariants(Monitor):
         """The number of changes in ZooKeeper that `_leaderless_since` includes."""
 
     @observes
-    def _note_election(self, fact: ControllerWritten) -> None:
+    def _note_election(self, fact: observed_facts.ControllerWritten) -> None:
         """Note a new controller."""
         self._has_begun = False
 
@@ -73,7 +61,7 @@ class ControllerInvariants(Monitor):
         return ()
 
     @observes
-    def _note_tick(self, fact: Ticked) -> None:
+    def _note_tick(self, fact: observed_facts.Ticked) -> None:
         """Note since when there is no controller, or a partition has no leader."""
         now = self.now
         if self.znodes.controller in self.registered:
@@ -90,12 +78,12 @@ class ControllerInvariants(Monitor):
             }
 
     @invariant("controller epochs increase by one", "controller.md 2.5.4")
-    def _controller_epochs_increase_by_one(self, fact: ControllerEpochWritten) -> Iterator[str]:
+    def _controller_epochs_increase_by_one(self, fact: observed_facts.ControllerEpochWritten) -> Iterator[str]:
         if fact.after != fact.before + 1:
             yield f"/controller_epoch changed from {fact.before} to {fact.after}"
 
     @invariant("one controller per epoch", "controller.md 2.5.4")
-    def _one_controller_per_epoch(self, fact: RequestSent) -> Iterator[str]:
+    def _one_controller_per_epoch(self, fact: observed_facts.RequestSent) -> Iterator[str]:
         request = fact.request
         known = self._controller_of.setdefault(request.controller_epoch, request.controller_id)
         if known != request.controller_id:
@@ -110,7 +98,7 @@ class ControllerInvariants(Monitor):
             )
 
     @invariant("LeaderAndIsr requests match ZooKeeper", "controller.md 3.1", LeaderAndIsrRequest, lacks=START)
-    def _leader_and_isr_requests_match_zookeeper(self, fact: RequestSent) -> Iterator[str]:
+    def _leader_and_isr_requests_match_zookeeper(self, fact: observed_facts.RequestSent) -> Iterator[str]:
         for order in fact.request.partition_states:
             sent_states = (order.leader, order.leader_epoch, order.isr)
             written = self.znodes.written.get(order.partition, {}).get(order.zk_version, ())
@@ -126,7 +114,7 @@ class ControllerInvariants(Monitor):
         LeaderAndIsrRequest,
         UpdateMetadataRequest,
     )
-    def _sent_leader_epochs_never_decrease(self, fact: RequestSent) -> Iterator[str]:
+    def _sent_leader_epochs_never_decrease(self, fact: observed_facts.RequestSent) -> Iterator[str]:
         request = fact.request
         sent_states, epoch = self._sent.setdefault(fact.target, {}), request.controller_epoch
         for state in request.partition_states:
@@ -143,7 +131,7 @@ class ControllerInvariants(Monitor):
                 yield f"{fact.target} received {partition} with leader epoch {news[2]} after leader epoch {known[2]}"
 
     @invariant("controllers delete only their own /controller", "controller.md 7.1.3, KAFKA-6082")
-    def _controllers_delete_only_their_own_znode(self, fact: ControllerDeleted) -> Iterator[str]:
+    def _controllers_delete_only_their_own_znode(self, fact: observed_facts.ControllerDeleted) -> Iterator[str]:
         # Session id 0 means that the server deleted the znode, because the owner's session expired. Do not look up 0
         # below: the session id of a connecting node is 0, too.
         if fact.session in (0, fact.owner):
@@ -153,7 +141,7 @@ class ControllerInvariants(Monitor):
             yield f"node {node} deleted /controller of session {fact.owner:#x}"
 
     @invariant("elected controllers begin their term", "controller.md 7.1", lacks=NODES)
-    def _elected_controllers_begin_their_term(self, fact: ControllerDeleted) -> Iterator[str]:
+    def _elected_controllers_begin_their_term(self, fact: observed_facts.ControllerDeleted) -> Iterator[str]:
         """Check that a broker has begun its term as controller before it gives up /controller.
 
         There is one exception: another client has raised the epoch since /controller was created, and the broker lost
@@ -163,7 +151,7 @@ class ControllerInvariants(Monitor):
             yield f"session {fact.owner:#x} deleted its /controller before its broker began a term"
 
     @invariant("only the active controller changes topics", "controller.md 2.5, KAFKA-6082", lacks=START)
-    def _only_the_active_controller_changes_topics(self, fact: TopicWritten) -> Iterator[str]:
+    def _only_the_active_controller_changes_topics(self, fact: observed_facts.TopicWritten) -> Iterator[str]:
         """Of the brokers, only the active controller changes or deletes a topic's znode."""
         node = self.observed.node_of_session(fact.session)
         if node is not None and not self.znodes.may_control(fact.session):
@@ -173,13 +161,13 @@ class ControllerInvariants(Monitor):
             )
 
     @invariant("topics keep their ids", "KIP-516, KAFKA-14190")
-    def _topics_keep_their_ids(self, fact: TopicWritten) -> Iterator[str]:
+    def _topics_keep_their_ids(self, fact: observed_facts.TopicWritten) -> Iterator[str]:
         """No write removes or replaces the id in a topic's znode."""
         if fact.lost_id is not None:
             yield f"{fact.topic}: session {fact.session:#x} wrote the topic without its id {fact.lost_id}"
 
     @invariant("deleted topics leave no logs", "controller.md 6.1", lacks=FILES)
-    def _deleted_topics_leave_no_logs(self, fact: TopicDeleted) -> Iterator[str]:
+    def _deleted_topics_leave_no_logs(self, fact: observed_facts.TopicDeleted) -> Iterator[str]:
         """The controller deletes a topic's znode only after all its replicas have deleted their logs."""
         for partition, replicas in fact.replicas.items() if fact.queued else ():
             for replica in replicas:
@@ -188,7 +176,7 @@ class ControllerInvariants(Monitor):
                     yield f"topic {fact.topic} is deleted from ZooKeeper, and node {replica} has the log of {partition}"
 
     @invariant("only unassigned replicas are deleted", "controller.md 6.1, 7.7", StopReplicaRequest, lacks=START)
-    def _only_unassigned_replicas_are_deleted(self, fact: RequestSent) -> Iterator[str]:
+    def _only_unassigned_replicas_are_deleted(self, fact: observed_facts.RequestSent) -> Iterator[str]:
         """A controller deletes only replicas of topics queued for deletion, and replicas that are not assigned now."""
         request = fact.request
         if request.controller_epoch < self.znodes.epoch:
@@ -207,7 +195,7 @@ class ControllerInvariants(Monitor):
                 yield f"{fact.target} is to delete {partition}, of which it is a replica: {assigned}"
 
     @invariant("brokers leave the ISR before they stop", "controller.md 7.4", ControlledShutdownRequest)
-    def _brokers_leave_the_isr_before_they_stop(self, fact: ResponseSent) -> Iterator[str]:
+    def _brokers_leave_the_isr_before_they_stop(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """When the controller permits a broker to stop, the broker is in no ISR that has other members.
 
         The exception: a leader adds the broker to an ISR while the controller handles the request. The controller reads
@@ -227,12 +215,12 @@ class ControllerInvariants(Monitor):
                 yield f"{request.broker_id} may stop, and is in the ISR {state.isr} of {partition}"
 
     @invariant("no handler fails unexpectedly", "`validate()` of each actor; controller.md 1.1.3")
-    def _no_handler_fails_unexpectedly(self, fact: HandlerFailed) -> Iterator[str]:
+    def _no_handler_fails_unexpectedly(self, fact: observed_facts.HandlerFailed) -> Iterator[str]:
         if not fact.error.startswith(HANDLED_ERRORS):
             yield f"node {fact.node}: {fact.message}: {fact.error}"
 
     @invariant("leaders are elected in time", "controller.md 7.1, 7.5")
-    def _leaders_are_elected_in_time(self, fact: Ticked) -> Iterator[str]:
+    def _leaders_are_elected_in_time(self, fact: observed_facts.Ticked) -> Iterator[str]:
         """Healthy brokers elect a controller, and a healthy controller elects leaders, also under lasting faults."""
         lasts = 0.0 if self._uncontrolled_at is None else self.now - self._uncontrolled_at
         controller = self.znodes.controller

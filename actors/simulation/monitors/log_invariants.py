@@ -8,21 +8,11 @@ from pathlib import Path
 
 import attrs
 
+from actors.simulation import observed_facts
 from actors.simulation.log_transactions import NO_OFFSET, LogTransactions
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import (
-    FILES,
-    ClusterAtRest,
-    DirectoriesClosed,
-    DirectoryOpened,
-    LogCalled,
-    LogView,
-    PointsWritten,
-    ReplicaSwapped,
-    ResponseSent,
-    Ticked,
-)
+from actors.simulation.observed_facts import FILES
 from actors.simulation.simulated_cluster import UP
 from actors.storage.log.checkpoint import Checkpoint
 from actors.storage.log_directories import CLEAN_MARKER, RECOVERY_POINTS, parse_name
@@ -50,7 +40,7 @@ class LogInvariants(Monitor):
 
     def __init__(self, observed: ObservedCluster) -> None:
         super().__init__(observed)
-        self._files: dict[LogView, _Files] = {}
+        self._files: dict[observed_facts.LogView, _Files] = {}
         self._suspects: set[tuple[int, str]] = set()
         """Log directories in use that may have a clean shutdown marker, by node."""
         self._equal: dict[TopicPartition, object] = {}
@@ -59,17 +49,17 @@ class LogInvariants(Monitor):
         """The largest offset to which a replica of the partition lost the end of its log."""
 
     @observes
-    def _directory_opened(self, fact: DirectoryOpened) -> None:
+    def _directory_opened(self, fact: observed_facts.DirectoryOpened) -> None:
         """Look for a clean shutdown marker at the next tick."""
         self._suspects.add((fact.node, fact.directory))
 
     @observes
-    def _directories_closed(self, fact: DirectoriesClosed) -> None:
+    def _directories_closed(self, fact: observed_facts.DirectoriesClosed) -> None:
         """Look for a clean shutdown marker in the directories that the process uses nevertheless."""
         self._suspects.update((fact.node, name) for name in self.cluster.machines[fact.node].disks.names)
 
     @invariant("directories in use have no clean shutdown marker", "broker.md 5.4")
-    def _directories_in_use_have_no_clean_shutdown_marker(self, fact: Ticked) -> Iterator[str]:
+    def _directories_in_use_have_no_clean_shutdown_marker(self, fact: observed_facts.Ticked) -> Iterator[str]:
         """Check that a broker would recover its open logs if it were killed now."""
         for node, name in sorted(self._suspects):
             machine = self.cluster.machines[node]
@@ -81,7 +71,7 @@ class LogInvariants(Monitor):
                     yield f"node {node} has opened logs in {name}, which has a {CLEAN_MARKER}"
 
     @observes
-    def _note_files(self, fact: LogCalled) -> None:
+    def _note_files(self, fact: observed_facts.LogCalled) -> None:
         """Read what the files of a log have after a call."""
         if fact.view.end < fact.end_before:
             self._cut[fact.partition] = max(fact.view.end, self._cut.get(fact.partition, 0))
@@ -101,7 +91,7 @@ class LogInvariants(Monitor):
         files.transactions.raise_high_watermark(view.high_watermark)
 
     @invariant("unfinished transactions are unstable", "transactions.md 3.1, KIP-98", lacks=FILES)
-    def _unfinished_transactions_are_unstable(self, fact: LogCalled) -> Iterator[str]:
+    def _unfinished_transactions_are_unstable(self, fact: observed_facts.LogCalled) -> Iterator[str]:
         """The first unstable offset is at most the first offset of each unfinished transaction in the log."""
         first, result = self._files[fact.view].transactions.first_unfinished, fact.first_unstable
         if first > NO_OFFSET and first >= fact.view.start and not NO_OFFSET < result <= first:
@@ -111,7 +101,7 @@ class LogInvariants(Monitor):
             )
 
     @invariant("readers hear of aborted transactions", "transactions.md 3.3, KIP-98", FetchRequest, lacks=FILES)
-    def _readers_receive_aborted_transactions(self, fact: ResponseSent) -> Iterator[str]:
+    def _readers_receive_aborted_transactions(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """A reader of committed data receives the ids of all aborted transactions whose records it receives."""
         request = fact.request
         if request.isolation_level != READ_COMMITTED:
@@ -133,7 +123,7 @@ class LogInvariants(Monitor):
                     )
 
     @observes
-    def _note_swap(self, fact: ReplicaSwapped) -> None:
+    def _note_swap(self, fact: observed_facts.ReplicaSwapped) -> None:
         """Note that another folder has the log, whose files may all be unflushed."""
         files = self._files.get(fact.view)
         if files is not None:
@@ -141,7 +131,7 @@ class LogInvariants(Monitor):
             files.transactions, files.durable_end = LogTransactions(folder, fact.view.end), 0
 
     @invariant("log start offsets survive restarts", "broker.md 5.1, KIP-107", lacks=FILES)
-    def _log_start_offsets_survive_restarts(self, fact: LogCalled) -> Iterator[str]:
+    def _log_start_offsets_survive_restarts(self, fact: observed_facts.LogCalled) -> Iterator[str]:
         """A log begins at the log start offset of the last checkpoint, or later."""
         before = None if fact.opened_before is None else self._files.pop(fact.opened_before, None)
         if before is not None and fact.view.start < before.kept_start and not self.observed.power_failed:
@@ -151,7 +141,7 @@ class LogInvariants(Monitor):
             )
 
     @observes
-    def _note_checkpoint(self, fact: PointsWritten) -> None:
+    def _note_checkpoint(self, fact: observed_facts.PointsWritten) -> None:
         """Note what is durable on the disks of a node, unless one of these disks has a fault."""
         disks = self.cluster.machines[fact.node].disks
         for name in () if disks.faults or disks.hurt else self.replicas.with_records:
@@ -164,7 +154,7 @@ class LogInvariants(Monitor):
                 files.durable_end = max(files.durable_end, active)
 
     @invariant("recovery points are durable", "broker.md 5.1")
-    def _recovery_points_are_durable(self, fact: PointsWritten) -> Iterator[str]:
+    def _recovery_points_are_durable(self, fact: observed_facts.PointsWritten) -> Iterator[str]:
         """No recovery point is above both the end of the complete segments and the log end at the process start."""
         machine = self.cluster.machines[fact.node]
         disks = machine.disks
@@ -182,7 +172,7 @@ class LogInvariants(Monitor):
                     )
 
     @invariant("logs of the ISR are identical", "broker.md 4.4, 4.5")
-    def _logs_of_the_isr_are_identical(self, fact: ClusterAtRest) -> Iterator[str]:
+    def _logs_of_the_isr_are_identical(self, fact: observed_facts.ClusterAtRest) -> Iterator[str]:
         """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
 
         Each replica applies the retention by itself, so one replica may have deleted records that another still has.
@@ -201,7 +191,7 @@ class LogInvariants(Monitor):
             if partition in self.observed.resumed or partition in self.observed.lost:
                 continue
             nodes = [node for node in state.isr if node in up and self.nodes.are_linked(state.leader, node)]
-            logs = {node: self.replicas.log(node, partition) or LogView() for node in nodes}
+            logs = {node: self.replicas.log(node, partition) or observed_facts.LogView() for node in nodes}
             for node, log in logs.items():
                 if log.start < logs[state.leader].start:
                     yield f"{partition}: {node} has log start offset {log.start}, its leader {logs[state.leader].start}"
@@ -231,7 +221,9 @@ class LogInvariants(Monitor):
             if not differ:
                 self._equal[partition] = changes
 
-    def _last_values(self, log: LogView, data: bytes, first: int) -> dict[bytes | None, tuple[int, bytes]]:
+    def _last_values(
+        self, log: observed_facts.LogView, data: bytes, first: int
+    ) -> dict[bytes | None, tuple[int, bytes]]:
         """Return the offset and the value of the last record of each key that is not deleted; an error in its place."""
         files = self._files.get(log)
         aborted = () if files is None else files.transactions.aborted
@@ -248,7 +240,7 @@ class LogInvariants(Monitor):
         return {key: (offset, value) for key, (offset, value) in last.items() if value is not None}
 
     @invariant("log directories match the assignment", "broker.md 2.2, 5.1")
-    def _log_directories_match_the_assignment(self, fact: ClusterAtRest) -> Iterator[str]:
+    def _log_directories_match_the_assignment(self, fact: observed_facts.ClusterAtRest) -> Iterator[str]:
         assigned: dict[int, set[TopicPartition]] = {}
         for tp, each in self.assigned.items():
             if tp.topic not in self.deleting:

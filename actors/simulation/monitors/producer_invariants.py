@@ -6,19 +6,11 @@ import math
 from collections.abc import Iterator
 
 from actors.core.topic.topic_name import INTERNAL_TOPICS, TRANSACTION_STATE
+from actors.simulation import observed_facts
 from actors.simulation.client_history import KnownOutcome, key_of
 from actors.simulation.monitors.cleaning_invariants import FASTEST
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import (
-    ClusterQueried,
-    LogExpired,
-    Process,
-    ResponseSent,
-    StableOffsetSeen,
-    StreamBroken,
-    TransactionBroken,
-)
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from messages import errors
 from messages.apis.produce import ProduceRequest
@@ -34,24 +26,24 @@ class ProducerInvariants(Monitor):
 
     def __init__(self, observed: ObservedCluster) -> None:
         super().__init__(observed)
-        self._stable: dict[tuple[Process, TopicPartition, int, int], int] = {}
+        self._stable: dict[tuple[observed_facts.Process, TopicPartition, int, int], int] = {}
         """The largest last stable offset of each leader, by process, creation of the topic and leader epoch."""
         self._expired: dict[tuple[TopicPartition, int], int] = {}
         """Partition and creation of its topic -> the offset before which the retention has removed records."""
 
     @observes
-    def _retention_removed(self, fact: LogExpired) -> None:
+    def _retention_removed(self, fact: observed_facts.LogExpired) -> None:
         """Note which records need not be there any more; `CleaningInvariants` checks whether they were old enough."""
         key = fact.partition, self.znodes.born.get(fact.partition.topic, 0)
         self._expired[key] = max(fact.after, self._expired.get(key, 0))
 
     @invariant("responses to idempotent producers agree", "broker.md 5.3, KIP-98")
-    def _responses_to_streams_agree(self, fact: StreamBroken) -> Iterator[str]:
+    def _responses_to_streams_agree(self, fact: observed_facts.StreamBroken) -> Iterator[str]:
         """A producer that sends its batches in order is not refused, and all responses to a batch are equal."""
         yield fact.text
 
     @invariant("last stable offsets never decrease", "KIP-98")
-    def _stable_offsets_never_decrease(self, fact: StableOffsetSeen) -> Iterator[str]:
+    def _stable_offsets_never_decrease(self, fact: observed_facts.StableOffsetSeen) -> Iterator[str]:
         """A last stable offset is at most the high watermark, and never decreases during a leader epoch."""
         message = fact.message
         partition = message.partition if isinstance(message, LogMoved) else message.result.partition
@@ -66,7 +58,7 @@ class ProducerInvariants(Monitor):
             self._stable[key] = max(before, state.stable)
 
     @invariant("zombie producers are fenced", "KIP-98, KIP-360")
-    def _zombies_are_fenced(self, fact: TransactionBroken) -> Iterator[str]:
+    def _zombies_are_fenced(self, fact: observed_facts.TransactionBroken) -> Iterator[str]:
         """A coordinator refuses requests of a producer after its successor with the same transactional id has begun.
 
         The exception is a coordinator whose log lost the successor's epoch by a power failure or an unclean election.
@@ -76,7 +68,7 @@ class ProducerInvariants(Monitor):
             yield fact.text
 
     @invariant("transactional records have a transactional id", "transactions.md 3.2, KIP-98", ProduceRequest)
-    def _transactional_records_have_a_transactional_id(self, fact: ResponseSent) -> Iterator[str]:
+    def _transactional_records_have_a_transactional_id(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """A leader refuses a transactional batch if the Produce request has no transactional id."""
         request = fact.request
         if request.transactional_id is not None:
@@ -86,7 +78,7 @@ class ProducerInvariants(Monitor):
                 yield f"{result.partition}: node {fact.node} appended a transactional batch without a transactional id"
 
     @invariant("no acknowledged record is lost", "broker.md 3.5, 3.6")
-    def _no_acknowledged_record_is_lost(self, fact: ClusterQueried) -> Iterator[str]:
+    def _no_acknowledged_record_is_lost(self, fact: observed_facts.ClusterQueried) -> Iterator[str]:
         for partition, acknowledged in self.history.acknowledged.items():
             read = self.history.read.get(partition)
             if self.observed.is_lossy(partition) or not self.nodes.can_commit(partition):
@@ -104,7 +96,7 @@ class ProducerInvariants(Monitor):
                     )
 
     @invariant("consumed records stay", "broker.md 3.5")
-    def _consumed_records_stay(self, fact: ClusterQueried) -> Iterator[str]:
+    def _consumed_records_stay(self, fact: observed_facts.ClusterQueried) -> Iterator[str]:
         for partition, seen in self.history.seen.items():
             read = self.history.read.get(partition)
             if self.observed.is_lossy(partition) or not self.nodes.can_commit(partition) or read is None:
@@ -116,7 +108,7 @@ class ProducerInvariants(Monitor):
                     yield f"{partition}: a consumer read {value!r} at offset {offset}, where {now!r} is now"
 
     @invariant("idempotent producers write each record once, in order", "broker.md 5.3, KIP-98")
-    def _streams_are_whole(self, fact: ClusterQueried) -> Iterator[str]:
+    def _streams_are_whole(self, fact: observed_facts.ClusterQueried) -> Iterator[str]:
         """A log has each record of an idempotent producer once, in order and without a gap."""
         for stream in self.history.streams.values():
             partition = stream.partition
@@ -133,7 +125,7 @@ class ProducerInvariants(Monitor):
                 yield f"{partition}: {stream.name} has {numbers[wrong]} where {first + wrong} follows: {numbers}"
 
     @invariant("readers see whole transactions", "KIP-98")
-    def _readers_see_whole_transactions(self, fact: ClusterQueried) -> Iterator[str]:
+    def _readers_see_whole_transactions(self, fact: observed_facts.ClusterQueried) -> Iterator[str]:
         """Readers of committed data see all records of a transaction, each once and in order, or none.
 
         While a fault prevents a marker from reaching a partition, its leader does not return the transaction's records.
@@ -159,7 +151,7 @@ class ProducerInvariants(Monitor):
                         yield f"{each.name} is {each.fate.value}, and readers of committed data see {found} of {judged}"
 
     @invariant("transactions end", "KIP-98, KAFKA-12671")
-    def _transactions_end(self, fact: ClusterQueried) -> Iterator[str]:
+    def _transactions_end(self, fact: observed_facts.ClusterQueried) -> Iterator[str]:
         """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
         A transaction is exempt if a power failure or an unclean election may have damaged one of two logs: its
@@ -177,7 +169,7 @@ class ProducerInvariants(Monitor):
                 yield f"{partition}: last stable offset {read.stable}, high watermark {read.high_watermark}"
 
     @invariant("input is processed once", "KIP-98, KIP-447")
-    def _input_is_processed_once(self, fact: ClusterQueried) -> Iterator[str]:
+    def _input_is_processed_once(self, fact: observed_facts.ClusterQueried) -> Iterator[str]:
         """The output of a read-process-write worker is its input up to the committed offset, once and in order."""
         born = self.znodes.born.get(INPUT.topic, 0)
         done = [each for each in self.history.transactions.values() if each.offset >= 0 and OUTPUT in each.values]

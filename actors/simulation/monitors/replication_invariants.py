@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.broker.isr_keeper import BY_CONTROLLER
+from actors.simulation import observed_facts
 from actors.simulation.monitors.monitor import Monitor, invariant
-from actors.simulation.observed_facts import (
-    FAULTS,
-    START,
-    HighWatermarkMoved,
-    HighWatermarkRaised,
-    LogCalled,
-    ResponseSent,
-    Ticked,
-)
+from actors.simulation.observed_facts import FAULTS, START
 from actors.simulation.reachability import SLACK
 from messages import errors
 from messages.apis.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchRequest
@@ -32,12 +25,12 @@ class ReplicationInvariants(Monitor):
     """The rules for high watermarks and for lagging replicas, and for what leaders acknowledge and return."""
 
     @invariant("high watermarks never decrease", "broker.md 3.5")
-    def _high_watermarks_never_decrease(self, fact: HighWatermarkMoved) -> Iterator[str]:
+    def _high_watermarks_never_decrease(self, fact: observed_facts.HighWatermarkMoved) -> Iterator[str]:
         if fact.after < fact.before:
             yield f"node {fact.node}: the high watermark of {fact.log} fell from {fact.before} to {fact.after}"
 
     @invariant("lagging replicas leave the ISR", "broker.md 3.1")
-    def _lagging_replicas_leave_the_isr(self, fact: Ticked) -> Iterator[str]:
+    def _lagging_replicas_leave_the_isr(self, fact: observed_facts.Ticked) -> Iterator[str]:
         """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.
 
         A replica is excepted if it entered the ISR after that time. Such a replica may lack records above the high
@@ -84,7 +77,7 @@ class ReplicationInvariants(Monitor):
         "broker.md 3.5, Kafka 3.9 `Partition.maybeIncrementLeaderHW`",
         lacks=START,
     )
-    def _high_watermarks_need_min_insync_replicas(self, fact: HighWatermarkRaised) -> Iterator[str]:
+    def _high_watermarks_need_min_insync_replicas(self, fact: observed_facts.HighWatermarkRaised) -> Iterator[str]:
         """A leader commits only records that at least min.insync.replicas logs have, and none while the ISR is smaller.
 
         The number of logs is not checked while a topic is being deleted: a follower may then have deleted its log
@@ -116,7 +109,7 @@ class ReplicationInvariants(Monitor):
             )
 
     @invariant("high watermarks are in the logs of the ISR", "broker.md 3.5, KIP-497")
-    def _high_watermarks_are_in_the_logs_of_the_isr(self, fact: HighWatermarkRaised) -> Iterator[str]:
+    def _high_watermarks_are_in_the_logs_of_the_isr(self, fact: observed_facts.HighWatermarkRaised) -> Iterator[str]:
         """A leader commits only records that each ISR member has; replicas that are just being added count, too."""
         yield from self._beyond_the_isr(fact.node, fact.partition, fact.after)
 
@@ -146,7 +139,7 @@ class ReplicationInvariants(Monitor):
                 )
 
     @invariant("consumers read committed records", "broker.md 3.7, KIP-98", FetchRequest)
-    def _consumers_read_committed_records(self, fact: ResponseSent) -> Iterator[str]:
+    def _consumers_read_committed_records(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """Consumers receive only records below the high watermark (READ_COMMITTED: below the last stable offset)."""
         request = fact.request
         if request.replica_id >= 0:
@@ -172,7 +165,7 @@ class ReplicationInvariants(Monitor):
                 )
 
     @invariant("acks=all needs min.insync.replicas", "broker.md 3.6", ProduceRequest, lacks=START)
-    def _acks_all_needs_min_insync_replicas(self, fact: ResponseSent) -> Iterator[str]:
+    def _acks_all_needs_min_insync_replicas(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """A leader acknowledges with acks=all only records that at least min.insync.replicas logs have.
 
         If the ISR is too small for the whole time of a request, the leader must refuse the request and not let it time
@@ -206,7 +199,7 @@ class ReplicationInvariants(Monitor):
                     )
 
     @invariant("acks=all waits for the high watermark", "broker.md 3.6", ProduceRequest)
-    def _acks_all_waits_for_the_high_watermark(self, fact: ResponseSent) -> Iterator[str]:
+    def _acks_all_waits_for_the_high_watermark(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """For acks=all, a leader acknowledges only records below its high watermark."""
         if fact.request.acks != ACKS_ALL:
             return
@@ -225,7 +218,7 @@ class ReplicationInvariants(Monitor):
                 )
 
     @invariant("damaged replicas do not lead", "broker.md 5.6.7", LeaderAndIsrRequest)
-    def _damaged_replicas_do_not_lead(self, fact: ResponseSent) -> Iterator[str]:
+    def _damaged_replicas_do_not_lead(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """A replica that lost committed records does not lead while another ISR member has a good copy."""
         for partition, isr in self.replicas.leads_without_records(fact.node, fact.request, fact.response):
             view = self.replicas.log(fact.node, partition)
@@ -236,7 +229,7 @@ class ReplicationInvariants(Monitor):
                 )
 
     @invariant("replicas of the ISR keep committed records", "broker.md 4.4, KIP-101")
-    def _in_sync_replicas_keep_committed_records(self, fact: LogCalled) -> Iterator[str]:
+    def _in_sync_replicas_keep_committed_records(self, fact: observed_facts.LogCalled) -> Iterator[str]:
         """A replica of the ISR truncates no committed record, because its leader has the same record (KIP-101)."""
         if fact.method not in ("truncate", "restart") or self.observed.is_lossy(fact.partition):
             return
@@ -251,7 +244,7 @@ class ReplicationInvariants(Monitor):
             )
 
     @invariant("waiting fetches end when there is data", "broker.md 3.7, DelayedFetch", FetchRequest, lacks=FAULTS)
-    def _waiting_fetches_end_when_there_is_data(self, fact: ResponseSent) -> Iterator[str]:
+    def _waiting_fetches_end_when_there_is_data(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
         """A consumer's fetch stops waiting as soon as there is a record below the limit of its isolation level."""
         request, now = fact.request, self.now
         if request.replica_id >= 0 or not request.max_wait_ms:
