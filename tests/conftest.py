@@ -167,6 +167,26 @@ def connect_jars() -> Path:
 
 
 @pytest.fixture(scope="session")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with the traces of `tests.trace.cluster_life`; no test may change them."""
+    from tests.trace import cluster_life
+
+    folder = tmp_path_factory.mktemp("cluster-life")
+    cluster_life.live(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def controller_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with the trace of `tests.trace.controller_life`; no test may change it."""
+    from tests.trace import controller_life
+
+    folder = tmp_path_factory.mktemp("controller-life")
+    controller_life.live(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def kcat() -> str:
     """Return the path of the kcat command; skip the test if kcat is not installed."""
     found = shutil.which("kcat")

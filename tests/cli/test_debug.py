@@ -10,14 +10,6 @@ from click.testing import CliRunner, Result
 
 from actors.cli import debug, replay
 from actors.trace.reader import open_trace
-from tests.trace import cluster_life
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("life")
-    cluster_life.live(made)
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +32,9 @@ def positions(output: str) -> list[int]:
     return [int(found) for found in re.findall(r"(?m)^\d\d:\d\d:\d\d\.\d{6} (\d+) ", output)]
 
 
-def test_it_begins_at_the_end_and_moves_both_ways(folder: Path, cache: Path) -> None:
-    last = max(each.seq for each in open_trace(folder).select(node=2).deliveries())
-    result = debugged(
-        folder, cache, "back", "b 3", "next", "next 2", "goto 7", "goto start", "goto end", "next", "quit"
-    )
+def test_it_begins_at_the_end_and_moves_both_ways(lived: Path, cache: Path) -> None:
+    last = max(each.seq for each in open_trace(lived).select(node=2).deliveries())
+    result = debugged(lived, cache, "back", "b 3", "next", "next 2", "goto 7", "goto start", "goto end", "next", "quit")
     assert result.exit_code == 0, result.output
     assert result.output.startswith("node 2, run node2-")
     assert f": {last} deliveries, killed\n" in result.output
@@ -53,20 +43,20 @@ def test_it_begins_at_the_end_and_moves_both_ways(folder: Path, cache: Path) -> 
     assert "the end of the run\n" in result.output
 
 
-def test_until_stops_at_messages_actors_and_breaks(folder: Path, cache: Path) -> None:
-    deliveries = list(open_trace(folder).select(node=2).deliveries())
+def test_until_stops_at_messages_actors_and_breaks(lived: Path, cache: Path) -> None:
+    deliveries = list(open_trace(lived).select(node=2).deliveries())
     changes = [each.seq for each in deliveries if each.message == "BrokerChange"]
     to_deletion = next(each.seq for each in deliveries if "TopicDeletionActor" in each.receiver + each.sender)
     lines = ("goto 0", "until BrokerChange", "until BrokerChange", "goto 0", "until TopicDeletionActor")
-    result = debugged(folder, cache, *lines, "goto 0", "break BrokerChange", "until", "break clear", "until Storm")
+    result = debugged(lived, cache, *lines, "goto 0", "break BrokerChange", "until", "break clear", "until Storm")
     assert positions(result.output)[1:5] == [changes[0], changes[1], to_deletion, changes[0]]
     assert "breaks: BrokerChange\n" in result.output and "breaks: none\n" in result.output
     assert "the end of the run: no Storm\n" in result.output
 
 
-def test_states_and_their_changes(folder: Path, cache: Path) -> None:
+def test_states_and_their_changes(lived: Path, cache: Path) -> None:
     result = debugged(
-        folder,
+        lived,
         cache,
         "goto 1400",
         "state",
@@ -79,17 +69,17 @@ def test_states_and_their_changes(folder: Path, cache: Path) -> None:
     moved = re.search(r"ControllerActor:_asked: (\d+) -> (\d+)\n.* (\d+) \S+ -> ControllerActor", result.output)
     assert moved is not None and int(moved[2]) == int(moved[1]) + 1
     assert f"\n{moved[2]}\n" in result.output
-    run = open_trace(folder).only_run(node=2)
+    run = open_trace(lived).only_run(node=2)
     seq = int(moved[3])
     assert [run.at(n).state("ControllerActor")["_asked"] for n in (seq - 1, seq)] == [int(moved[1]), int(moved[2])]
     assert '\n  "requests": ' in result.output
-    same = replayed(folder, "--node", 2, "--changed", "ControllerActor:_asked", "--until", 1400)
+    same = replayed(lived, "--node", 2, "--changed", "ControllerActor:_asked", "--until", 1400)
     assert same.exit_code == 0 and moved[0].splitlines()[0] in same.output and f" {seq} " in same.output
 
 
-def test_causes_effects_and_explanations(folder: Path, cache: Path) -> None:
-    change = next(each for each in open_trace(folder).select(node=2).deliveries() if each.message == "BrokerChange")
-    result = debugged(folder, cache, f"goto {change.seq}", "causes", "effects", "why partition pair-0", "help")
+def test_causes_effects_and_explanations(lived: Path, cache: Path) -> None:
+    change = next(each for each in open_trace(lived).select(node=2).deliveries() if each.message == "BrokerChange")
+    result = debugged(lived, cache, f"goto {change.seq}", "causes", "effects", "why partition pair-0", "help")
     assert result.exit_code == 0, result.output
     line = rf"node 2 {change.time:%H:%M:%S.%f} {change.seq} ZkBridgeActor\.\d+ -> ControllerActor\.\d+: BrokerChange"
     assert re.search(line, result.output)
@@ -111,27 +101,27 @@ def test_causes_effects_and_explanations(folder: Path, cache: Path) -> None:
         ("causes 99999", "has no delivery 99999"),
     ],
 )
-def test_a_command_that_fails_ends_a_script(folder: Path, cache: Path, line: str, words: str) -> None:
-    result = debugged(folder, cache, "# a comment", "", line, "goto 1")
+def test_a_command_that_fails_ends_a_script(lived: Path, cache: Path, line: str, words: str) -> None:
+    result = debugged(lived, cache, "# a comment", "", line, "goto 1")
     assert result.exit_code == 1
     assert f"Error: {line}: " in result.output and words in result.output
     assert len(positions(result.output)) == 1
 
 
-def test_one_run_is_needed(folder: Path, cache: Path) -> None:
-    result = CliRunner().invoke(debug.command, [str(folder), "--cache", str(cache)])
+def test_one_run_is_needed(lived: Path, cache: Path) -> None:
+    result = CliRunner().invoke(debug.command, [str(lived), "--cache", str(cache)])
     assert (result.exit_code, "Select one by its id (--run) or its node" in result.output) == (1, True)
 
 
-def test_differences_between_two_moments(folder: Path) -> None:
-    changes = [each.seq for each in open_trace(folder).select(node=2).deliveries() if each.message == "BrokerChange"]
+def test_differences_between_two_moments(lived: Path) -> None:
+    changes = [each.seq for each in open_trace(lived).select(node=2).deliveries() if each.message == "BrokerChange"]
     moments = ("--diff", changes[-1] - 1, changes[-1] + 20)
-    result = replayed(folder, "--node", 2, *moments)
+    result = replayed(lived, "--node", 2, *moments)
     assert result.exit_code == 0, result.output
     assert re.search(r"(?m)^ControllerActor\.\d+:_asked: \d+ -> \d+$", result.output)
-    one = replayed(folder, "--node", 2, *moments, "--state", "ControllerActor")
+    one = replayed(lived, "--node", 2, *moments, "--state", "ControllerActor")
     assert one.output and set(one.output.splitlines()) < set(result.output.splitlines())
-    assert replayed(folder, "--node", 2, "--diff", 60, 60).output == ""
+    assert replayed(lived, "--node", 2, "--diff", 60, 60).output == ""
 
 
 @pytest.mark.parametrize(
@@ -145,6 +135,6 @@ def test_differences_between_two_moments(folder: Path) -> None:
         (("--diff", 1, 99999), 1, "there is no delivery 99999"),
     ],
 )
-def test_wrong_use_is_named(folder: Path, arguments: tuple[object, ...], code: int, words: str) -> None:
-    result = replayed(folder, "--node", 2, *arguments)
+def test_wrong_use_is_named(lived: Path, arguments: tuple[object, ...], code: int, words: str) -> None:
+    result = replayed(lived, "--node", 2, *arguments)
     assert (result.exit_code, words in result.output) == (code, True), result.output

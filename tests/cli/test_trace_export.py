@@ -30,16 +30,8 @@ from actors.trace.links import CauseFinder, DeliveryId
 from actors.trace.mermaid import sequence_diagram
 from actors.trace.reader import Trace, TraceDelivery, open_trace
 from messages.trace.errors import TraceError
-from tests.trace import cluster_life
 
 Event = perfetto.TrackEvent
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("life")
-    cluster_life.live(made)
-    return made
 
 
 def export(folder: Path, target: Path | str, *arguments: object) -> Result:
@@ -115,9 +107,9 @@ class Parsed:
 
 
 @pytest.fixture(scope="module")
-def parsed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Parsed:
+def parsed(lived: Path, tmp_path_factory: pytest.TempPathFactory) -> Parsed:
     target = tmp_path_factory.mktemp("perfetto") / "trace.pftrace"
-    result = export(folder, target, "--perfetto")
+    result = export(lived, target, "--perfetto")
     assert result.exit_code == 0, result.output
     assert re.fullmatch(rf"\d+ deliveries, \d+ messages and \d+ facts written to {target}\n", result.output)
     return Parsed(target)
@@ -134,8 +126,8 @@ def linked(trace: Trace) -> list[tuple[TraceDelivery, TraceDelivery]]:
     return pairs
 
 
-def test_slices_are_the_deliveries(folder: Path, parsed: Parsed) -> None:
-    deliveries = list(open_trace(folder).deliveries())
+def test_slices_are_the_deliveries(lived: Path, parsed: Parsed) -> None:
+    deliveries = list(open_trace(lived).deliveries())
     assert len(parsed.slices) == len(deliveries)
     expected = Counter((f"node {each.node}", each.receiver, each.seq) for each in deliveries)
     assert Counter((row["process"], row["thread"], row["notes"]["delivery"]) for row in parsed.slices) == expected
@@ -152,13 +144,13 @@ def test_slices_are_the_deliveries(folder: Path, parsed: Parsed) -> None:
     assert {row["name"] for row in parsed.slices} >= {"Ask GetBrokers", "Transmit LeaderAndIsrRequest", "StoreReply"}
 
 
-def test_flows_are_the_messages(folder: Path, parsed: Parsed) -> None:
+def test_flows_are_the_messages(lived: Path, parsed: Parsed) -> None:
     """Each message is one flow, from the slice of its cause (or an instant in it) to the slice of its receiver."""
 
     def key(delivery: TraceDelivery) -> tuple[object, ...]:
         return f"node {delivery.node}", delivery.receiver, delivery.seq
 
-    expected = Counter((key(cause), key(effect)) for cause, effect in linked(open_trace(folder)))
+    expected = Counter((key(cause), key(effect)) for cause, effect in linked(open_trace(lived)))
     found = Counter(
         tuple((row["process"], row["thread"], row["notes"]["delivery"]) for row in arrow) for arrow in parsed.arrows()
     )
@@ -167,8 +159,8 @@ def test_flows_are_the_messages(folder: Path, parsed: Parsed) -> None:
     assert any(first["process"] != second["process"] for first, second in parsed.arrows())
 
 
-def test_queues_and_facts_are_there(folder: Path, parsed: Parsed) -> None:
-    facts = Counter(fact.kind for fact in open_trace(folder).facts())
+def test_queues_and_facts_are_there(lived: Path, parsed: Parsed) -> None:
+    facts = Counter(fact.kind for fact in open_trace(lived).facts())
     assert Counter(row["name"] for row in parsed.instants if row["thread"] == "facts") == facts
     assert {value for _, _, value in parsed.counters} >= {0, 1, 2}
     processes = {
@@ -179,10 +171,10 @@ def test_queues_and_facts_are_there(folder: Path, parsed: Parsed) -> None:
     assert processes == {"node 0", "node 1", "node 2"}
 
 
-def test_the_queue_s_length_is_that_of_the_messages_waiting(folder: Path, tmp_path: Path) -> None:
+def test_the_queue_s_length_is_that_of_the_messages_waiting(lived: Path, tmp_path: Path) -> None:
     target = tmp_path / "one.pftrace"
-    assert export(folder, target, "--perfetto", "--node", 2, "--no-facts").exit_code == 0
-    records = [each.record for each in open_trace(folder).select(node=2).deliveries()]
+    assert export(lived, target, "--perfetto", "--node", 2, "--no-facts").exit_code == 0
+    records = [each.record for each in open_trace(lived).select(node=2).deliveries()]
     waiting = [
         sum(later.kind != "timer" and abs(later.cause) < record.n for later in records[record.n :])
         for record in records
@@ -250,14 +242,14 @@ def _with_base64(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def test_spans_are_events_and_requests(folder: Path, tmp_path: Path) -> None:
+def test_spans_are_events_and_requests(lived: Path, tmp_path: Path) -> None:
     target = tmp_path / "spans.jsonl"
-    result = export(folder, target, "--otlp")
+    result = export(lived, target, "--otlp")
     assert result.exit_code == 0, result.output
     spans = spans_of(target)
-    deliveries = list(open_trace(folder).deliveries())
+    deliveries = list(open_trace(lived).deliveries())
     kinds = Counter(span.kind for _, span in spans)
-    events = {name for name, _ in open_trace(folder).runs[0].run.header.events}
+    events = {name for name, _ in open_trace(lived).runs[0].run.header.events}
     assert kinds[otlp.INTERNAL] == sum(
         each.actor == "ControllerActor" and each.message in events for each in deliveries
     )
@@ -317,31 +309,31 @@ def collector() -> Iterator[str]:
         thread.join()
 
 
-def test_spans_are_sent_to_an_endpoint(folder: Path, tmp_path: Path, collector: str) -> None:
+def test_spans_are_sent_to_an_endpoint(lived: Path, tmp_path: Path, collector: str) -> None:
     """The endpoint receives the same spans as the file. After a 503, the request is sent again."""
     Collector.answers = [(503, b"")]
-    result = export(folder, collector, "--otlp")
+    result = export(lived, collector, "--otlp")
     assert (result.exit_code, f"spans written to {collector}" in result.output) == (0, True), result.output
-    export(folder, tmp_path / "spans.jsonl", "--otlp")
+    export(lived, tmp_path / "spans.jsonl", "--otlp")
     (tmp_path / "sent.jsonl").write_bytes(b"".join(Collector.bodies))
     assert spans_of(tmp_path / "sent.jsonl") == spans_of(tmp_path / "spans.jsonl")
 
 
-def test_an_endpoint_that_rejects_spans_is_named(folder: Path, collector: str) -> None:
+def test_an_endpoint_that_rejects_spans_is_named(lived: Path, collector: str) -> None:
     Collector.answers = [(404, b"")]
-    result = export(folder, collector, "--otlp")
+    result = export(lived, collector, "--otlp")
     assert result.exit_code == 1 and f"{collector}: HTTP status 404 Not Found. Name an OTLP" in result.output
     Collector.answers = [(200, b'{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}')]
-    result = export(folder, collector, "--otlp")
+    result = export(lived, collector, "--otlp")
     assert result.exit_code == 1 and f"{collector} rejected 3 spans: too old" in result.output
-    result = export(folder, "http://127.0.0.1:1/v1/traces", "--otlp")
+    result = export(lived, "http://127.0.0.1:1/v1/traces", "--otlp")
     assert result.exit_code == 1 and "Connection refused" in result.output
-    assert export(folder, collector, "--ndjson").exit_code == 2
+    assert export(lived, collector, "--ndjson").exit_code == 2
 
 
-def test_a_request_s_span_lasts_from_sending_to_its_response(folder: Path, tmp_path: Path) -> None:
+def test_a_request_s_span_lasts_from_sending_to_its_response(lived: Path, tmp_path: Path) -> None:
     target = tmp_path / "spans.jsonl"
-    export(folder, target, "--otlp", "--node", 2)
+    export(lived, target, "--otlp", "--node", 2)
     by_delivery = {
         next(each.value.int_value for each in span.attributes if each.key == "delivery"): span
         for _, span in spans_of(target)
@@ -349,7 +341,7 @@ def test_a_request_s_span_lasts_from_sending_to_its_response(folder: Path, tmp_p
     }
     sent: dict[str, TraceDelivery] = {}
     compared = 0
-    for each in open_trace(folder).select(node=2).deliveries():
+    for each in open_trace(lived).select(node=2).deliveries():
         if each.message == "Transmit":
             sent[each.payload["channel"]] = each
         elif each.message == "Received":
@@ -361,20 +353,20 @@ def test_a_request_s_span_lasts_from_sending_to_its_response(folder: Path, tmp_p
     assert compared > 50
 
 
-def test_quiet_events_are_written_on_the_way(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    export(folder, tmp_path / "all", "--otlp")
+def test_quiet_events_are_written_on_the_way(lived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(lived, tmp_path / "all", "--otlp")
     monkeypatch.setattr(otlp, "QUIET", 0.5)
     monkeypatch.setattr(otlp, "LOOK", 50)
     monkeypatch.setattr(otlp, "BATCH", 7)
-    export(folder, tmp_path / "parts", "--otlp")
+    export(lived, tmp_path / "parts", "--otlp")
     whole, parts = ({span.span_id for _, span in spans_of(tmp_path / name)} for name in ("all", "parts"))
     assert whole == parts
 
 
-def test_a_diagram_has_the_messages_of_an_event(folder: Path) -> None:
-    trace = open_trace(folder)
+def test_a_diagram_has_the_messages_of_an_event(lived: Path) -> None:
+    trace = open_trace(lived)
     event = next(each for each in trace.deliveries() if each.message == "BrokerChange" and each.node == 2)
-    result = export(folder, "-", "--mermaid", "--node", 2, "--delivery", event.seq)
+    result = export(lived, "-", "--mermaid", "--node", 2, "--delivery", event.seq)
     lines = result.stdout.splitlines()
     assert result.exit_code == 0 and lines[0] == "sequenceDiagram"
     participants = dict(re.findall(r"participant (p\d+) as (.*)", result.stdout))
@@ -391,16 +383,16 @@ def test_a_diagram_has_the_messages_of_an_event(folder: Path) -> None:
     assert all(re.fullmatch(statement, line) for line in lines[1:])
 
 
-def test_a_diagram_of_too_many_messages_is_refused(folder: Path) -> None:
-    trace = open_trace(folder)
+def test_a_diagram_of_too_many_messages_is_refused(lived: Path) -> None:
+    trace = open_trace(lived)
     with pytest.raises(TraceError, match="led to more than 5 messages, too many for a diagram"):
         sequence_diagram(trace, linked_effects(trace, [DeliveryId(4, 1)], "BrokerChange"), 5)
 
 
-def test_lines_are_the_deliveries_in_full(folder: Path, tmp_path: Path) -> None:
-    export(folder, tmp_path / "all.ndjson", "--ndjson")
+def test_lines_are_the_deliveries_in_full(lived: Path, tmp_path: Path) -> None:
+    export(lived, tmp_path / "all.ndjson", "--ndjson")
     with (tmp_path / "all.ndjson").open() as lines:
-        for line, each in zip(lines, open_trace(folder).deliveries(), strict=True):
+        for line, each in zip(lines, open_trace(lived).deliveries(), strict=True):
             row = json.loads(line)
             assert (row["run"], row["seq"], row["message"]) == (each.run.name, each.seq, each.message)
             assert row["payload"] == each.payload
@@ -418,11 +410,11 @@ def test_lines_are_the_deliveries_in_full(folder: Path, tmp_path: Path) -> None:
         (("--ndjson", "--node", 8), 1, "no recorded run of node 8"),
     ],
 )
-def test_wrong_use_is_named(folder: Path, tmp_path: Path, arguments: tuple[object, ...], code: int, words: str) -> None:
-    result = export(folder, tmp_path / "x", *arguments)
+def test_wrong_use_is_named(lived: Path, tmp_path: Path, arguments: tuple[object, ...], code: int, words: str) -> None:
+    result = export(lived, tmp_path / "x", *arguments)
     assert (result.exit_code, words in result.output) == (code, True), result.output
 
 
-def test_a_file_that_cannot_be_written_is_named(folder: Path, tmp_path: Path) -> None:
-    result = export(folder, tmp_path / "missing" / "x", "--ndjson")
+def test_a_file_that_cannot_be_written_is_named(lived: Path, tmp_path: Path) -> None:
+    result = export(lived, tmp_path / "missing" / "x", "--ndjson")
     assert (result.exit_code, result.stderr) == (1, f"Error: {tmp_path}/missing/x: No such file or directory\n")

@@ -16,14 +16,6 @@ from messages.cluster import TopicPartition
 from messages.trace.files.frames import read_frames
 from messages.trace.files.segments import hold
 from tests.spark import failover
-from tests.trace import cluster_life
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("life")
-    cluster_life.live(made)
-    return made
 
 
 def run(*arguments: object) -> Result:
@@ -48,13 +40,13 @@ def test_slower_than_shows_only_deliveries_above_the_limit(tmp_path: Path) -> No
     assert len(shown(tmp_path, "--slower-than", 0.7)) == 37 and not shown(tmp_path, "--slower-than", 0.8)
 
 
-def test_without_filters_every_delivery_is_a_line(folder: Path) -> None:
-    result = run(folder)
+def test_without_filters_every_delivery_is_a_line(lived: Path) -> None:
+    result = run(lived)
     lines = result.stdout.splitlines()
-    assert len(lines) == len(list(open_trace(folder).deliveries()))
+    assert len(lines) == len(list(open_trace(lived).deliveries()))
     assert all(line.startswith("node ") and len(line) < 500 for line in lines)
     assert "node 0 22:13:20.000000 1 outside:process -> NodeActor.1: StartNode" in lines[0]
-    assert shown(folder) == those(folder, lambda each: True)
+    assert shown(lived) == those(lived, lambda each: True)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +64,13 @@ def test_without_filters_every_delivery_is_a_line(folder: Path) -> None:
         (("--node", 2, "--message", "Ask"), lambda each: each.node == 2 and each.message == "Ask"),
     ],
 )
-def test_each_filter_selects_its_deliveries(folder: Path, arguments: tuple[object, ...], test: object) -> None:
-    assert shown(folder, *arguments) == those(folder, test) != set()
+def test_each_filter_selects_its_deliveries(lived: Path, arguments: tuple[object, ...], test: object) -> None:
+    assert shown(lived, *arguments) == those(lived, test) != set()
 
 
-def test_a_partition_is_found_in_fields_paths_and_its_actor(folder: Path) -> None:
-    found = shown(folder, "--partition", "pair-0")
-    about = [each for each in open_trace(folder).deliveries() if (each.run.name, each.seq) in found]
+def test_a_partition_is_found_in_fields_paths_and_its_actor(lived: Path) -> None:
+    found = shown(lived, "--partition", "pair-0")
+    about = [each for each in open_trace(lived).deliveries() if (each.run.name, each.seq) in found]
     types = {each.message for each in about}
     assert {"LeaderAndIsrRequest", "StoreWrite", "ClientRequest", "Transmit"} <= types
     assert any(
@@ -86,58 +78,58 @@ def test_a_partition_is_found_in_fields_paths_and_its_actor(folder: Path) -> Non
     )
     named = [each for each in about if each.message == "LeaderAndIsrRequest"]
     assert all(["pair", 0] in [state["partition"] for state in _states(each)] for each in named)
-    assert found <= shown(folder, "--topic", "pair")
-    assert shown(folder, "--topic", "absent") == set()
+    assert found <= shown(lived, "--topic", "pair")
+    assert shown(lived, "--topic", "absent") == set()
 
 
 def _states(delivery: TraceDelivery) -> list[dict[str, object]]:
     return delivery.payload.get("partition_states") or delivery.payload.get("states") or []
 
 
-def test_a_broker_is_found_by_its_channel(folder: Path) -> None:
-    found = shown(folder, "--broker", 1, "--node", 2)
+def test_a_broker_is_found_by_its_channel(lived: Path) -> None:
+    found = shown(lived, "--broker", 1, "--node", 2)
     channels = {
         (each.run.name, each.receiver)
-        for each in open_trace(folder).deliveries()
+        for each in open_trace(lived).deliveries()
         if each.message == "StartChannel" and each.payload["broker_id"] == 1
     }
-    sent = those(folder, lambda each: each.node == 2 and (each.run.name, each.receiver) in channels)
+    sent = those(lived, lambda each: each.node == 2 and (each.run.name, each.receiver) in channels)
     assert sent and sent <= found
 
 
-def test_causes_and_effects_are_each_other_s_reverse(folder: Path) -> None:
-    start = next(each for each in open_trace(folder).deliveries() if each.message == "BrokerChange")
+def test_causes_and_effects_are_each_other_s_reverse(lived: Path) -> None:
+    start = next(each for each in open_trace(lived).deliveries() if each.message == "BrokerChange")
     origin = ("--run", start.run.name)
-    led_to = shown(folder, "--effects-of", start.seq, *origin)
+    led_to = shown(lived, "--effects-of", start.seq, *origin)
     assert len({run for run, _ in led_to}) > 1
     for run_name, seq in sorted(led_to)[:: len(led_to) // 5]:
-        assert (start.run.name, start.seq) in shown(folder, "--cause-of", seq, "--run", run_name)
-    assert led_to == shown(folder, "--effects-of", start.seq, "--node", start.node)
-    everything = shown(folder, "--event", "BrokerChange")
+        assert (start.run.name, start.seq) in shown(lived, "--cause-of", seq, "--run", run_name)
+    assert led_to == shown(lived, "--effects-of", start.seq, "--node", start.node)
+    everything = shown(lived, "--event", "BrokerChange")
     assert (start.run.name, start.seq) in everything
-    of_node = shown(folder, "--event", "BrokerChange", "--node", 0)
+    of_node = shown(lived, "--event", "BrokerChange", "--node", 0)
     assert of_node == {each for each in everything if each[0].startswith("node0-")} != set()
 
 
-def test_a_table_has_the_same_deliveries(folder: Path) -> None:
-    result = run(folder, "--table", "--message", "BrokerChange", "--limit", 2)
+def test_a_table_has_the_same_deliveries(lived: Path) -> None:
+    result = run(lived, "--table", "--message", "BrokerChange", "--limit", 2)
     assert result.exit_code == 0
     assert result.stdout.count("BrokerChange(generation=1)") == 2
     assert "waited ms" in result.stdout
 
 
-def test_large_messages_are_named_not_printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_messages_are_named_not_printed(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.trace.delivery_text.PAYLOAD_BYTES", 1000)
-    lines = run(folder, "--message", "StartNode", "--node", 1).stdout.splitlines()
+    lines = run(lived, "--message", "StartNode", "--node", 1).stdout.splitlines()
     assert lines[0].endswith(" bytes>") and "StartNode <" in lines[0]
-    row = json.loads(run(folder, "--message", "StartNode", "--node", 1, "--json").stdout)
+    row = json.loads(run(lived, "--message", "StartNode", "--node", 1, "--json").stdout)
     assert row["payload"] is None and row["payload_bytes"] > 3000
 
 
-def test_following_reads_each_delivery_once(folder: Path, tmp_path: Path) -> None:
+def test_following_reads_each_delivery_once(lived: Path, tmp_path: Path) -> None:
     """The trace grows in steps while a process locks its manifest."""
-    (manifest,) = (folder / "node-2").rglob("*.manifest.zst")
-    (segment,) = (folder / "node-2").rglob("*.trace.zst")
+    (manifest,) = (lived / "node-2").rglob("*.manifest.zst")
+    (segment,) = (lived / "node-2").rglob("*.trace.zst")
     content = segment.read_bytes()
     (tmp_path / manifest.name).write_bytes(manifest.read_bytes())
     growing = tmp_path / segment.name
@@ -155,16 +147,16 @@ def test_following_reads_each_delivery_once(folder: Path, tmp_path: Path) -> Non
     read += [(each.run.name, each.seq) for each in follower.poll()]
     assert not follower.running
     assert len(read) == len(set(read))
-    assert set(read) == those(folder, lambda each: each.node == 2)
+    assert set(read) == those(lived, lambda each: each.node == 2)
 
 
-def test_follow_ends_with_the_last_recording(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_ends_with_the_last_recording(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_show, "POLL_S", 0)
-    result = run(folder, "--follow", "--message", "BrokerChange", "--json")
+    result = run(lived, "--follow", "--message", "BrokerChange", "--json")
     assert result.exit_code == 0
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert {(row["run"], row["seq"]) for row in rows} == shown(folder, "--message", "BrokerChange")
-    assert len(run(folder, "--follow", "--limit", 7).stdout.splitlines()) == 7
+    assert {(row["run"], row["seq"]) for row in rows} == shown(lived, "--message", "BrokerChange")
+    assert len(run(lived, "--follow", "--limit", 7).stdout.splitlines()) == 7
 
 
 @pytest.mark.parametrize(
@@ -181,8 +173,8 @@ def test_follow_ends_with_the_last_recording(folder: Path, monkeypatch: pytest.M
         (("--follow", "--event", "BrokerChange"), 2, "--follow cannot be combined"),
     ],
 )
-def test_wrong_use_is_named(folder: Path, arguments: tuple[object, ...], code: int, words: str) -> None:
-    result = run(folder, *arguments)
+def test_wrong_use_is_named(lived: Path, arguments: tuple[object, ...], code: int, words: str) -> None:
+    result = run(lived, *arguments)
     assert (result.exit_code, words in result.output) == (code, True), result.output
     assert "Traceback" not in result.output
 

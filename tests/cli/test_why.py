@@ -43,29 +43,20 @@ from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
 from messages.transactions import TransactionsLoaded
 from messages.vocabulary import Message
-from tests.trace import cluster_life, controller_life
+from tests.trace import controller_life
 from tests.trace.small_system import Small
 
 ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lived")
-    controller_life.live(folder)
-    return folder
+def facts(controller_folder: Path) -> TraceFacts:
+    return gather(find_runs(controller_folder).runs)
 
 
 @pytest.fixture(scope="module")
-def facts(lived: Path) -> TraceFacts:
+def cluster(lived: Path) -> TraceFacts:
     return gather(find_runs(lived).runs)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> TraceFacts:
-    folder = tmp_path_factory.mktemp("cluster")
-    cluster_life.live(folder)
-    return gather(find_runs(folder).runs)
 
 
 def reported(facts: TraceFacts, about: str, subject: object, question: str) -> list[str]:
@@ -162,6 +153,15 @@ def test_4_each_part_of_an_outage_has_its_share(cluster: TraceFacts) -> None:
     assert other.endswith("until it became leader and responded")
 
 
+def test_an_isr_written_by_a_dead_leader_is_known_from_its_reader(cluster: TraceFacts) -> None:
+    """In this run, the leader adds its follower to the ISR and is killed before it receives ZooKeeper's reply."""
+    first, *_ = reported(cluster, "partition", PAIR, "Which replicas are not in the ISR, and why?")
+    assert (
+        first
+        == "broker 1 has not been in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
+    )
+
+
 def test_5_a_stale_broker_is_named_with_the_lost_request(cluster: TraceFacts) -> None:
     lines = reported(cluster, "partition", PAIR, "Which brokers have an older state than ZooKeeper, and why?")
     assert lines == [
@@ -245,8 +245,8 @@ def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: Tr
     ][0] == "Reelect"
 
 
-def test_replay_stops_at_the_delivery_of_an_answer(lived: Path, facts: TraceFacts) -> None:
-    (run,) = find_runs(lived).runs
+def test_replay_stops_at_the_delivery_of_an_answer(controller_folder: Path, facts: TraceFacts) -> None:
+    (run,) = find_runs(controller_folder).runs
     _, leader = QUESTIONS["partition"][0]
     (line,) = leader(facts, ORDERS)
     assert line.place is not None and line.place.run == run.header.run
@@ -255,8 +255,8 @@ def test_replay_stops_at_the_delivery_of_an_answer(lived: Path, facts: TraceFact
     assert replay.base.n == line.place.n
 
 
-def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
-    result = CliRunner().invoke(why.command, ["partition", "orders-0", str(lived), "--pointers"])
+def test_the_command_prints_time_node_and_delivery(controller_folder: Path) -> None:
+    result = CliRunner().invoke(why.command, ["partition", "orders-0", str(controller_folder), "--pointers"])
     assert result.exit_code == 0
     verdict, seen, because, *_ = result.stdout.splitlines()
     assert re.match(
@@ -270,8 +270,8 @@ def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
     )
     for line in (seen, because):
         assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", line)
-    assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
-    unknown = CliRunner().invoke(why.command, ["partition", "missing-3", str(lived)]).stdout
+    assert "was elected" in CliRunner().invoke(why.command, ["controller", str(controller_folder)]).stdout
+    unknown = CliRunner().invoke(why.command, ["partition", "missing-3", str(controller_folder)]).stdout
     assert unknown.startswith("no node in this trace knows topic missing, and no request for it was refused.")
 
 
@@ -292,19 +292,19 @@ def lines_of(said: dict[str, Any], pointers: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [[], ["--local"], ["--pointers"]])
-def test_json_has_what_the_text_has(lived: Path, options: list[str]) -> None:
-    arguments = ["partition", "orders-0", str(lived), *options]
+def test_json_has_what_the_text_has(controller_folder: Path, options: list[str]) -> None:
+    arguments = ["partition", "orders-0", str(controller_folder), *options]
     text = CliRunner().invoke(why.command, arguments).stdout
     said = json.loads(CliRunner().invoke(why.command, [*arguments, "--json"]).stdout)
     assert lines_of(said, "--pointers" in options) == text.splitlines()
     assert said["chain"][0]["time"].endswith("Z") == ("--local" not in options)
 
 
-def test_an_earlier_time_is_explained_without_what_came_later(lived: Path, facts: TraceFacts) -> None:
+def test_an_earlier_time_is_explained_without_what_came_later(controller_folder: Path, facts: TraceFacts) -> None:
     lost = next(
         state for state in facts.select(declarations.StateWrite) if state.partition == ORDERS and state.leader == 3
     )
-    arguments = ["partition", "orders-0", str(lived), "--at", str(lost.place.at - 0.001)]
+    arguments = ["partition", "orders-0", str(controller_folder), "--at", str(lost.place.at - 0.001)]
     assert CliRunner().invoke(why.command, arguments).stdout.startswith("broker 2 has led orders-0 since ")
 
 

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import attrs
-import pytest
 from click.testing import CliRunner
 
 from actors.cli import replay, why
@@ -29,7 +28,6 @@ from messages.store import CREATE, WriteOp
 from messages.trace.files.runs import find_runs
 from messages.zookeeper import RequestedReassignment
 from tests.cli.test_why import without_numbers
-from tests.trace import cluster_life
 from zk_bridge import paths
 from zk_bridge.reassignments import encode_reassignments
 
@@ -93,10 +91,6 @@ def shares(line: str) -> dict[str, float]:
     return dict(zip(words, seconds, strict=True))
 
 
-TIMED_OUT = (
-    "until the ZooKeeper session of broker {} timed out and the controller received a change of the live brokers"
-    " (BrokerChange)"
-)
 OUTAGES = "When did it have no leader"
 TERMS = "Which broker was controller"
 
@@ -162,18 +156,6 @@ def test_time_in_which_no_replica_was_alive_is_not_a_delay_of_the_controller(tmp
     assert sum(found.values()) < 0.1
 
 
-def test_a_partition_that_is_not_led_at_the_end(tmp_path: Path) -> None:
-    with cluster(tmp_path) as running:
-        leader, _ = others(running)
-        create(running, "t", leader)
-        running.kill(leader)
-        running.run(30.0)
-    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
-    assert re.fullmatch(
-        rf"[\d.]+ s without a leader until the end of the trace, since the last record of broker {leader}", outage
-    )
-
-
 def test_time_until_unclean_elections_are_allowed_is_time_without_a_live_replica_of_the_isr(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         leader, follower = others(running)
@@ -195,34 +177,6 @@ def test_time_until_unclean_elections_are_allowed_is_time_without_a_live_replica
     found = shares(outage)
     assert found.pop(f"with no live replica in the ISR ({leader}]") > 29.5
     assert sum(found.values()) < 0.1
-
-
-def test_a_process_started_again_within_its_session_does_not_die_twice(tmp_path: Path) -> None:
-    """The new process is refused until the old session expires. The outage begins at the end of the first process."""
-    with cluster(tmp_path) as running:
-        leader, follower = others(running)
-        create(running, "t", leader, follower)
-        running._cluster.kill(leader)
-        running.run(1.0)
-        running._cluster.start(leader)
-        running.wait_for(lambda: running.leader_of("t") == follower)
-        running.run(5.0)
-    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
-    assert 5.9 < shares(outage)[TIMED_OUT.format(leader)] < 6.6
-
-
-def test_a_process_refused_for_its_broker_id_is_not_the_broker(tmp_path: Path) -> None:
-    with cluster(tmp_path) as running:
-        leader, follower = others(running)
-        create(running, "t", leader, follower)
-        start_second_process(running, leader)
-        running.run(260.0)
-        create(running, "u", leader)  # a record in the trace shows that broker `leader` still runs
-        running.kill(leader)
-        running.wait_for(lambda: running.leader_of("t") == follower)
-        running.run(1.0)
-    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
-    assert 5.9 < shares(outage)[TIMED_OUT.format(leader)] < 8.0
 
 
 def test_a_reassignment_is_made_by_the_event_that_wrote_it(tmp_path: Path) -> None:
@@ -301,23 +255,6 @@ def test_a_broker_that_answers_again_is_reported(tmp_path: Path) -> None:
     assert answer[-1] == "it has responded to requests since then"
 
 
-@pytest.fixture(scope="module")
-def several_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return traces in which nodes were killed and restarted, so that a node has several runs."""
-    folder = tmp_path_factory.mktemp("several")
-    cluster_life.live(folder)
-    return folder
-
-
-def test_an_isr_written_by_a_dead_leader_is_known_from_its_reader(several_runs: Path) -> None:
-    """In this run, the leader adds its follower to the ISR and is killed before it receives ZooKeeper's reply."""
-    answer = lines(several_runs, "partition", "pair", "Which replicas are not in the ISR")
-    assert (
-        answer[0]
-        == "broker 1 has not been in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
-    )
-
-
 def printed(folder: Path) -> set[str]:
     """Return the `replay` options that `why` prints about all subjects."""
     asked = [(about, name) for about, names in SUBJECTS.items() for name in names] + [("controller", "")]
@@ -329,10 +266,10 @@ def printed(folder: Path) -> set[str]:
     return found
 
 
-def test_every_printed_pointer_runs_as_it_is_printed(several_runs: Path) -> None:
-    assert len({run.header.node for run in find_runs(several_runs).runs}) < len(find_runs(several_runs).runs)
-    pointers = printed(several_runs)
+def test_every_printed_pointer_runs_as_it_is_printed(lived: Path) -> None:
+    assert len({run.header.node for run in find_runs(lived).runs}) < len(find_runs(lived).runs)
+    pointers = printed(lived)
     assert len(pointers) > 20
     for pointer in sorted(pointers):
-        result = CliRunner().invoke(replay.command, [str(several_runs), *pointer.split()], standalone_mode=False)
+        result = CliRunner().invoke(replay.command, [str(lived), *pointer.split()], standalone_mode=False)
         assert (result.exit_code, result.exception, result.return_value) == (0, None, 0), pointer

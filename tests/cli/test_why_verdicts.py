@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from actors.explain.causes import cause_of
+from actors.explain.explanations import outages as outage_lines
 from actors.explain.explanations import why_records_missing
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
@@ -430,6 +431,10 @@ def test_the_verdict_and_the_answer_name_the_same_beginning_of_an_outage(tmp_pat
     (killed,) = facts.select(declarations.NodeRun, node=leader)
     assert outage.since == killed.end and outage.until == math.inf
     assert f"since {killed.end}" in verdict_of(facts, "partition", T0, str).text
+    (line,) = outage_lines(facts, T0)
+    assert re.fullmatch(
+        rf"[\d.]+ s without a leader until the end of the trace, since the last record of broker {leader}", line.text
+    )
 
 
 def test_the_outage_of_a_suspended_leader_begins_with_its_silence(tmp_path: Path) -> None:

@@ -8,20 +8,16 @@ import pytest
 
 from messages.facts import declarations, facts
 from messages.facts.run_facts import DECODED
-from messages.trace.files.runs import Run, RunRecords, find_runs
+from messages.trace.files.runs import Run, RunRecords
 from messages.trace.names import vocabulary
 from messages.trace.schema import DELIVERIES
 from spark.columns import batches, plan_slices
-from tests.trace import controller_life
 from tests.trace.altering import only_run, rows_of, write
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("lived")
-    controller_life.live(folder)
-    [run] = find_runs(folder).runs
-    return run
+def run(controller_folder: Path) -> Run:
+    return only_run(controller_folder)
 
 
 @pytest.fixture(scope="module")

@@ -124,9 +124,12 @@ def test_a_process_started_within_the_session_of_the_one_before(tmp_path: Path) 
         running._cluster.start(leader)
         running.wait_for(lambda: leader in running.isr_of("t") and running.leader_of("t") == follower)
         running.run(1.0)
-    (gone,) = summary(tmp_path)["episodes"]
+    found = summary(tmp_path)
+    (gone,) = found["episodes"]
     assert (gone.broker, gone.ending) == (leader, "killed")
     assert 5.9 < gone.seen_s < 7.0
+    (outage,) = found["unavailable"]
+    assert 5.9 < outage.seconds < 7.0, "it begins at the end of the first process"
 
 
 def test_a_lost_session_is_not_the_end_of_its_process(tmp_path: Path) -> None:

@@ -16,16 +16,9 @@ from messages.trace.schema import DELIVERIES
 from tests.trace import cluster_life
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("life")
-    cluster_life.live(made)
-    return made
-
-
-def test_deliveries_are_those_of_all_runs_by_time(folder: Path) -> None:
-    recorded = trace.open(folder)
-    runs = find_runs(folder).runs
+def test_deliveries_are_those_of_all_runs_by_time(lived: Path) -> None:
+    recorded = trace.open(lived)
+    runs = find_runs(lived).runs
     records = [record for run in runs for record in RunRecords(run) if record.kind in DELIVERIES]
     deliveries = list(recorded.deliveries())
     assert len(deliveries) == len(records) > 2000
@@ -36,8 +29,8 @@ def test_deliveries_are_those_of_all_runs_by_time(folder: Path) -> None:
         )
 
 
-def test_a_delivery_has_its_values(folder: Path) -> None:
-    recorded = trace.open(folder).select(node=cluster_life.CONTROLLER)
+def test_a_delivery_has_its_values(lived: Path) -> None:
+    recorded = trace.open(lived).select(node=cluster_life.CONTROLLER)
     first = next(recorded.deliveries())
     assert (first.seq, first.kind, first.cause, first.sender) == (1, "outside", None, "outside:process")
     assert (first.message, first.receiver, first.actor) == ("StartNode", "NodeActor.1", "NodeActor")
@@ -50,16 +43,16 @@ def test_a_delivery_has_its_values(folder: Path) -> None:
     assert repr(started) == f"<delivery {started.seq} of node 2: StartBridge to ZkBridgeActor.2>"
 
 
-def test_runs_have_their_header_and_their_end(folder: Path) -> None:
-    recorded = trace.open(folder)
+def test_runs_have_their_header_and_their_end(lived: Path) -> None:
+    recorded = trace.open(lived)
     assert [run.node for run in recorded.runs] == [0, 0, 0, 1, 2]
     assert {run.ending for run in recorded.runs} <= {"stopped", "killed"}
     assert all(run.settings["node_id"] == run.node and not run.faults for run in recorded.runs)
 
 
 @pytest.mark.parametrize("seq", [1, 100, 777, 1500])
-def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
-    recorded = trace.open(folder)
+def test_a_state_is_that_of_a_replay(lived: Path, seq: int) -> None:
+    recorded = trace.open(lived)
     (run,) = recorded.select(node=2).runs
     replay = Replay(run.run, ACTORS, until=seq)
     assert replay.result().ok
@@ -75,8 +68,8 @@ def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
         assert moment.state(f"PartitionActor:{partition['topic']}-{partition['partition']}") == moment.state(name)
 
 
-def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:
-    recorded = trace.open(folder)
+def test_facts_and_answers_lead_to_deliveries(lived: Path) -> None:
+    recorded = trace.open(lived)
     facts = list(recorded.facts())
     assert {"StateWrite", "ControllerElected", "NodeRun", "RequestRefused", "LogTruncated"} <= {
         fact.kind for fact in facts
@@ -96,25 +89,25 @@ def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:
     assert recorded.why("cluster") and recorded.why("broker", 0)
 
 
-def test_arrow_has_a_row_for_each_record(folder: Path) -> None:
+def test_arrow_has_a_row_for_each_record(lived: Path) -> None:
     pytest.importorskip("pyarrow")
-    table = trace.open(folder).select(node=1).arrow().read_all()
-    assert table.num_rows == sum(1 for run in find_runs(folder).runs if run.header.node == 1 for _ in RunRecords(run))
+    table = trace.open(lived).select(node=1).arrow().read_all()
+    assert table.num_rows == sum(1 for run in find_runs(lived).runs if run.header.node == 1 for _ in RunRecords(run))
     assert {"n", "type", "actor"} <= set(table.column_names)
 
 
-def test_arrow_without_pyarrow_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrow_without_pyarrow_names_the_extra(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.trace.arrow.find_spec", lambda name: None)
     with pytest.raises(trace.MissingExtra, match=r"extra 'spark'.*pip install pyarrow"):
-        trace.open(folder).arrow()
+        trace.open(lived).arrow()
 
 
-def test_wrong_use_names_the_thing(folder: Path, tmp_path: Path) -> None:
+def test_wrong_use_names_the_thing(lived: Path, tmp_path: Path) -> None:
     with pytest.raises(trace.NotATrace, match="no such folder"):
         trace.open(tmp_path / "missing")
     with pytest.raises(trace.NotATrace, match="contains no recorded run"):
         trace.open(tmp_path)
-    recorded = trace.open(folder)
+    recorded = trace.open(lived)
     with pytest.raises(
         trace.NotATrace,
         match=r"holds 5 runs. Select one by its id \(--run\) or its node \(--node\). The runs are node0-",
@@ -135,8 +128,8 @@ def test_wrong_use_names_the_thing(folder: Path, tmp_path: Path) -> None:
             recorded.why(about, name)
 
 
-def test_damage_is_raised_after_what_can_be_read(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder / "node-1", tmp_path / "node-1")
+def test_damage_is_raised_after_what_can_be_read(lived: Path, tmp_path: Path) -> None:
+    shutil.copytree(lived / "node-1", tmp_path / "node-1")
     (segment,) = (tmp_path / "node-1").rglob("*.trace.zst")
     content = bytearray(segment.read_bytes())
     content[-40] ^= 1

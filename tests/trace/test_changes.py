@@ -27,10 +27,8 @@ PATHS = 50
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> TraceRun:
-    folder: Path = tmp_path_factory.mktemp("life")
-    cluster_life.live(folder)
-    return open_trace(folder).only_run(node=cluster_life.CONTROLLER)
+def run(lived: Path) -> TraceRun:
+    return open_trace(lived).only_run(node=cluster_life.CONTROLLER)
 
 
 class EveryState:

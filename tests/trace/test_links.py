@@ -14,10 +14,8 @@ from tests.trace import cluster_life
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    folder: Path = tmp_path_factory.mktemp("life")
-    cluster_life.live(folder)
-    return open_trace(folder)
+def life(lived: Path) -> Trace:
+    return open_trace(lived)
 
 
 @pytest.fixture(scope="module")
