@@ -15,6 +15,7 @@ from actors.simulation.schedule import parse
 SCHEDULE = """brokers 2
 duration 40
 records yes
+clock 0 0.99
 2 create t 0,1
 4 limit spender0 user producer_byte_rate 1000
 4 limit spender0 user consumer_byte_rate 500
