@@ -171,7 +171,7 @@ def _show_page(
     from actors.node.process import tame
     from actors.page.recorded import RecordedPage
 
-    tame()  # otherwise a step waits for the garbage collector, up to 0.8 s with a million deliveries, and for the survey
+    tame()  # otherwise a step waits for the garbage collector (0.8 s with a million deliveries) and for the survey
     try:
         trace = open_trace(directory)
         query = {} if start is None else {"at": repr(start)}
