@@ -92,6 +92,10 @@ class TlsSocket:
             refuse the client.
     """
 
+    __slots__ = (
+        *("_context", "_encrypted", "_established", "_first", "_incoming", "_outgoing", "_socket", "_tls", "_unsent"),
+        "wake",
+    )
     _handshakes: ClassVar[Handshakes] = Handshakes()
 
     def __init__(

@@ -391,8 +391,8 @@ class _SecurityReader:
     def _exchange(self, listener: str, mechanism: str, entry: JaasEntry) -> Callable[[], Exchange]:
         """Return the function that starts an exchange of a mechanism."""
         if mechanism in HASHES:
-            vault = self.vault
-            return lambda: ScramServer(mechanism, partial(vault.credential, mechanism), _nonce(), vault.key).respond
+            key, credentials = self.vault.key, partial(self.vault.credential, mechanism)
+            return lambda: ScramServer(mechanism, credentials, _nonce(), key).respond
         if mechanism == OAUTHBEARER:
             validate = self._validation(listener, entry)
             return lambda: oauthbearer(validate, time.time)

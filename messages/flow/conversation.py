@@ -126,7 +126,8 @@ def all_at_once(steps: Generator[Callable[[], None] | None, None, T]) -> T:
         try:
             long = next(steps)
         except StopIteration as done:
-            return cast(T, done.value)
+            result: T = done.value
+            return result
         if long is not None:
             long()
 

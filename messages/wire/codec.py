@@ -105,7 +105,8 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
         UnsupportedVersion: The API does not have this version.
         Unencodable: The message has a wrong type, or a value that this version cannot encode.
     """
-    return all_at_once(encoding_response(header, response))
+    pieces: Sequence[Any] = all_at_once(encoding_response_pieces(header, response))
+    return b"".join(pieces)
 
 
 def decode_response(request: type | int, version: int, frame: Data) -> tuple[int, AnyMessage]:
@@ -157,10 +158,10 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
     """Decode a request in steps; the last step returns the request and its parts. Errors as in `decode_request`."""
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
-    produce = _produce_of_one(frame)
-    if produce is not None:
+    key, version = _KEY_AND_VERSION.unpack_from(frame)
+    if key == _PRODUCE and (produce := _produce_of_one(frame)) is not None:
         return produce
-    api, version, in_place, has_client_id, has_tags, read = _reading(*_KEY_AND_VERSION.unpack_from(frame))
+    api, _, in_place, has_client_id, has_tags, read = _reading(key, version)
     data: Any = frame if in_place else bytes(frame)
     try:
         header, position = _read_request_header(data, has_client_id, has_tags)
@@ -380,7 +381,9 @@ def _read_request_header(frame: Any, has_client_id: bool, has_tags: bool) -> tup
         return RequestHeader(key, version, correlation_id, ""), _HEADER_V0.size
     key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
     end = _HEADER_V1.size + max(length, 0)
-    header = RequestHeader(key, version, correlation_id, TEXTS[bytes(frame[_HEADER_V1.size : end])])
+    client_id = TEXTS[bytes(frame[_HEADER_V1.size : end])]
+    # the class's own constructor is a Python function, which takes as long as the rest of these lines
+    header = tuple.__new__(RequestHeader, (key, version, correlation_id, client_id))
     return header, skip_tags(frame, end) if has_tags else end
 
 

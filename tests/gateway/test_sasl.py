@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import struct
 from typing import Any
 
 import pytest
 
+from actors.gateway.authentication import SaslAuthentication
+from actors.gateway.connection import Connection
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.node.settings import SettingsError, settings_of
@@ -127,6 +131,63 @@ def test_a_node_with_another_password_is_refused_and_only_the_number_of_failures
 
     jaas = f'{PLAIN} username="node" password="guess" user_node="swordfish";'
     run(scenario, listener__name__int__plain__sasl__jaas__config=jaas)
+
+
+HANDSHAKE = encode_request(SaslHandshakeRequest(1, "PLAIN"), 1, "c")
+LOGIN = encode_request(SaslAuthenticateRequest(1, Secret(b"\0node\0swordfish")), 2, "c")
+
+
+def test_a_client_that_logs_in_and_leaves_is_freed_without_the_garbage_collector() -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        for request in (HANDSHAKE, LOGIN):
+            writer.write(request)
+            assert await reader.read(1000)
+        assert of_clients() == 2
+        writer.close()
+        await eventually(lambda: not of_clients())
+
+    def of_clients() -> int:
+        return sum(isinstance(each, Connection | SaslAuthentication) for each in gc.get_objects())
+
+    gc.collect()  # of earlier tests
+    gc.disable()
+    try:
+        run(scenario)
+    finally:
+        gc.enable()
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_disconnected_at_its_own_deadline() -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        loop, now, halfway = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        now.set()
+
+        async def dribble(begin: asyncio.Event, logs_in: bool) -> float | None:
+            """Return the seconds after which the client is disconnected, if it is."""
+            await begin.wait()
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            began = loop.time()
+            for request in (HANDSHAKE, LOGIN) if logs_in else ():
+                writer.write(request)
+                assert await reader.read(1000)
+            for sent, byte in enumerate(struct.pack(">i", 99) + b"0123456789012345"):
+                if sent == 4:
+                    halfway.set()
+                writer.write(bytes((byte,)))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        assert not await reader.read(1000)
+                        return loop.time() - began
+            writer.close()
+            return None
+
+        first, client, last = await asyncio.gather(dribble(now, False), dribble(now, True), dribble(halfway, False))
+        assert client is None
+        assert first is not None and last is not None
+        assert 0.4 <= first < 0.9 and 0.4 <= last < 0.9
+
+    run(scenario, connections__max__idle__ms="400")
 
 
 @pytest.mark.parametrize(

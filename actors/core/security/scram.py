@@ -93,7 +93,7 @@ def salt_password(mechanism: str, password: Secret, salt: bytes, iterations: int
 
 
 def _mac(hash: str, key: bytes, data: bytes) -> bytes:
-    return hmac.new(key, data, hash).digest()
+    return hmac.digest(key, data, hash)
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
