@@ -21,7 +21,7 @@ class LogOpened(NamedTuple):
 
 
 class RecordsAppended(NamedTuple):
-    """The log after an append, and what became of each batch."""
+    """The log after an append, and what became of each batch; the call returns each batch as a value of its own."""
 
     end: int
     first_unstable: int
@@ -91,14 +91,9 @@ RESULTS: dict[str, type[LogOpened | RecordsAppended | RecordsReplicated | LogCut
 """The results of calls that change a log's offsets. `advance_start` returns the new log start offset itself."""
 
 
-def records_appended(result: Any) -> RecordsAppended:  # type: ignore[explicit-any]
-    """Return the result of an append: one item for each batch follows the offsets."""
-    return RecordsAppended(result[0], result[1], result[2:])
-
-
 def named(method: str, result: Any) -> Any:  # type: ignore[explicit-any]
     """Return the result of a call of RESULTS with names; None for another call."""
     kind = RESULTS.get(method)
     if kind is None:
         return None
-    return records_appended(result) if kind is RecordsAppended else kind(*result)
+    return RecordsAppended(result[0], result[1], result[2:]) if kind is RecordsAppended else kind(*result)

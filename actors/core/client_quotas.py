@@ -125,9 +125,6 @@ class ClientQuotas:
         self._used: dict[tuple[str, QuotaEntity], Usage] = {}
         self._many = MANY
 
-    def __bool__(self) -> bool:
-        return any(self._bounds.values())
-
     def limits(self, quota: str) -> bool:
         """Return whether any client has this quota."""
         return bool(self._bounds[quota])

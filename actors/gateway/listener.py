@@ -272,7 +272,7 @@ class ListenerGateway:
                     self._connections[id].refuse(reason)
             case ClientQuotasConfigured(quotas):
                 self._throttle.configure(quotas)
-                self.throttle = self._throttle if self._throttle.quotas else None
+                self.throttle = self._throttle if self._throttle.has_quotas else None
             case AclsChanged():
                 assert self.authorizer is not None
                 self.authorizer.change(message)

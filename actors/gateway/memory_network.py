@@ -491,7 +491,7 @@ class MemoryListener:
         if id in self._exchanges and self._exchanges[id].throttle_ms and response is not None:
             response = request_faults.with_throttle_time(response, self._exchanges[id].throttle_ms)
         answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
-        if exchange is not None and exchange.charge is not None and self._throttle.quotas:
+        if exchange is not None and exchange.charge is not None and self._throttle.has_quotas:
             response, parts = self._respond_charged(exchange, exchange.charge, response, parts)
         if exchange is not None and (answered is not None or watcher is not None):
             whole = response if response is None else join_parts(parts, response)
@@ -587,7 +587,7 @@ class MemoryListener:
             self._answer(connection, lambda refused: refused.end_with_failure(reason))
             return
         allowed, throttle = transmit.request, self._throttle
-        if throttle.quotas or self._muted_until:
+        if throttle.has_quotas or self._muted_until:
             header = _header(transmit)
             exchange.charge = charge = throttle.admit(exchange.principal, header, allowed, throttle.now())
             if charge is not None:

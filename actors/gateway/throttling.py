@@ -25,6 +25,7 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.client_quotas import (
     FETCH,
     PRODUCE,
+    QUOTAS,
     REQUEST,
     ClientQuota,
     ClientsThrottled,
@@ -89,6 +90,8 @@ class Throttle:
         report: Callable[[ClientsThrottled], None],
     ) -> None:
         self.quotas = ClientQuotas(settings.quota_window_num, settings.quota_window_size_seconds)
+        self.has_quotas = False
+        """Whether any client has a quota."""
         self.now = now
         self._base = base
         self._report = report
@@ -101,6 +104,7 @@ class Throttle:
     def configure(self, quotas: tuple[ClientQuota, ...]) -> None:
         """Replace quotas of entities; begin or end to time the actors (rule 3)."""
         self.quotas.configure(quotas)
+        self.has_quotas = any(map(self.quotas.limits, QUOTAS))
         if self.quotas.limits(REQUEST) != (self._times is not None):
             self._times = RequestTimes() if self._times is None else None
             self._base.watch_deliveries(None if self._times is None else self._times.count_delivery)

@@ -59,7 +59,7 @@ def test_the_first_configured_quota_applies() -> None:
     made = quotas(*((path, FETCH, 1) for path in PATHS))
     for path in PATHS:
         made.configure([quota(path, FETCH, None)])
-    assert not made and made.most_fetched("u", "c") is None
+    assert not made.limits(FETCH) and made.most_fetched("u", "c") is None
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,8 @@ class ReplicaLog:
         """Append batches or a marker by one of the three methods of the I/O adapter; `end` stays the old one."""
         yield from self.begin_first_epoch(leader_epoch)
         arguments = self.path, leader_epoch, append_time, committed, *appending
-        appended = log_results.records_appended((yield call(("logs", method, arguments))))
+        end, first_unstable, *batches = yield call(("logs", method, arguments))
+        appended = log_results.RecordsAppended(end, first_unstable, tuple(batches))
         self.first_unstable = appended.first_unstable
         return appended
 
