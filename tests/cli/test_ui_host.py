@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[click.Command, str, str]] = {
     "trace show": (trace_show.command, "{folder} --ui", "read this trace"),
     "up": (up.command, "--zookeeper memory --dir {folder}/up --port 0 --ui", "see the cluster, and break it"),
 }
-HOSTS = {"": False, "localhost": False, "127.0.0.1": False, "0.0.0.0": True}
+HOSTS = {"": False, "localhost": False, "0.0.0.0": True}
 
 
 @pytest.fixture(scope="module")
