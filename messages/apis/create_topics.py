@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from messages import errors
 from messages.acls import Operation, ResourceType
 from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, Shown, each_topic, on_topics
 from messages.sensitive_configs import masked_value
-from messages.vocabulary import Message, message
+from messages.vocabulary import AnyMessage, Message, message
 
 BY_DEFAULT = -1
 """Value for a number of partitions or a replication factor: use the controller's default."""
@@ -62,7 +65,10 @@ class CreatedConfig(Message):
 
 @message
 class CreatedTopic(Message):
-    """The result of creating one topic: an error, or the topic's configs and numbers of partitions and replicas."""
+    """The result of creating one topic: an error, or the topic's configs and numbers of partitions and replicas.
+
+    `topic_config_error_code` says why the configs and numbers are missing.
+    """
 
     name: str
     error_code: int
@@ -71,6 +77,7 @@ class CreatedTopic(Message):
     replication_factor: int = -1
     configs: tuple[CreatedConfig, ...] | None = ()
     topic_id: str = ""
+    topic_config_error_code: int = 0
 
 
 @message
@@ -80,6 +87,24 @@ class CreateTopicsResponse(Message):
     topics: tuple[CreatedTopic, ...]
     throttle_time_ms: int = 0
 
+
+def _tags(topic: AnyMessage) -> tuple[tuple[int, bytes], ...]:
+    code = topic.topic_config_error_code
+    return ((_CONFIG_ERROR, code.to_bytes(2, "big", signed=True)),) if code else ()
+
+
+def _without_configs(topic: CreatedTopic, code: int) -> CreatedTopic:
+    """Return what a client sees that may not describe the configs. Kafka gives no reason where the creation failed."""
+    code = code if topic.error_code in (errors.NONE, errors.TOPIC_AUTHORIZATION_FAILED) else 0
+    return CreatedTopic(topic.name, topic.error_code, topic.error_message, topic_config_error_code=code)
+
+
+def _config_error(tags: Mapping[int, bytes] = MappingProxyType({})) -> int:
+    return int.from_bytes(tags.get(_CONFIG_ERROR, b""), "big", signed=True)
+
+
+_CONFIG_ERROR = 0
+"""The tag of `topic_config_error_code`."""
 
 API = Api(
     key=19,
@@ -94,8 +119,9 @@ API = Api(
             ResourceType.TOPIC,
             lambda topic: topic.name,
             "topics",
-            lambda topic, code: CreatedTopic(topic.name, topic.error_code, topic.error_message),
+            _without_configs,
             lambda request: True,
+            of_refused=True,
         ),
     ),
     codes="NONE NOT_CONTROLLER INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT"
@@ -117,7 +143,10 @@ API = Api(
     " broker_ids=0|0 configs.name=no.such.config",
     refuse=each_topic(CreateTopicsResponse, CreatedTopic, "Authorization failed."),
     # A sensitive value is masked, because the trace stores the request; no such config can be changed.
-    bindings={CreatableConfig: Binding(read={"value": masked_value})},
+    bindings={
+        CreatableConfig: Binding(read={"value": masked_value}),
+        CreatedTopic: Binding(read={"topic_config_error_code": _config_error}, tags=_tags),
+    },
     elsewhere=errors.NOT_CONTROLLER,
     controller_first=True,
     awaits_metadata=True,

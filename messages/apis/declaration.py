@@ -64,13 +64,16 @@ class Binding(NamedTuple):
         written: Field -> function that computes its value from the message. A parameter `nullable`
             gets whether the field may be null in the version.
         read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
-            gets this field's value, if the field is present. The parameter `version` gets the API version.
+            gets this field's value, if the field is present. The parameter `version` gets the API version, and `tags`
+            the tagged fields by their tags, if `tags` of the binding is set.
+        tags: Function that returns the (tag, bytes) pairs of the struct's tagged fields; None if none is supported.
     """
 
     renamed: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     gathered: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     written: Mapping[str, Callable[..., object]] = MappingProxyType({})
     read: Mapping[str, Callable[..., object]] = MappingProxyType({})
+    tags: Callable[[AnyMessage], tuple[tuple[int, bytes], ...]] | None = None
 
 
 BY_TOPIC = Binding(gathered={"partitions": ("topics.partitions",)})
@@ -214,6 +217,7 @@ class Shown(NamedTuple):
         asked: Function of the request: whether the client has named its entries. If not, they are left out.
         or_cluster: An operation on the cluster that suffices; 0 if there is none.
         of: Function of an entry that returns the principals which see it in any case.
+        of_refused: Whether this counts for the entries that were refused, too.
     """
 
     operation: Operation
@@ -224,6 +228,7 @@ class Shown(NamedTuple):
     asked: Callable[[AnyMessage], bool] = lambda request: False
     or_cluster: int = 0
     of: Callable[[Any], tuple[str, ...]] = lambda entry: ()
+    of_refused: bool = False
 
 
 class Permitted(NamedTuple):

@@ -346,6 +346,11 @@ class _Reader(_Code):
             else:
                 self.unpack(run)
                 self.variable(kind, field, scope, inner)
+        if self.flexible and kind.binding.tags is not None:
+            self.unpack(run)
+            scope.values["tags"] = self.fresh("tags")
+            self.emit(f"{scope.values['tags']}, position = {self.refer(primitives.read_tags)}(data, position)")
+            return scope
         if self.flexible:
             run.append(("B", "tags"))
         self.unpack(run)
@@ -817,9 +822,11 @@ class _Writer(_Code):
                 pieces.append(
                     self.nested_expression(kind, field, source) if nested else self.framed_expression(field, source)
                 )
-        if tagged:
+        if tagged and kind.binding.tags is None:
             run.append(("B", "0"))
         self.pack(run, pieces)
+        if tagged and kind.binding.tags is not None:
+            pieces.append(f"{self.refer(primitives.framed_tags)}({self.refer(kind.binding.tags)}({value}))")
         return pieces[0] if len(pieces) == 1 else f"b''.join(({', '.join(pieces)}))"
 
     def pack(self, run: list[tuple[str, str]], pieces: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 Rule 1: a schema is parsed only when the first frame that uses it is read or written, because a node needs about thirty
         of the eighty schemas.
-Rule 2: tagged fields are left out: no supported version needs one, and unknown tags are ignored (broker.md 6.3).
+Rule 2: tagged fields are left out. `Binding.tags` declares those that are supported; others are ignored (broker.md
+        6.3).
 """
 
 from __future__ import annotations

@@ -124,6 +124,14 @@ class Authorizer:
 
         if api.access is None:
             return Judged(None, api.refusal(request, REFUSED[ResourceType.CLUSTER]), None, _UNDECLARED)
+
+        def refuse(access: Access, entries: Iterable[AnyMessage], code: int) -> None:
+            refusal = api.refusal(_only(api, request, access, entries), code)
+            for each in api.shown:
+                if each.of_refused:
+                    refusal = _visible_part(refusal, each.entries, each, request, allows, principal)
+            refusals.append((access.into, refusal))
+
         refusals: list[tuple[str, AnyMessage]] = []
         first: RefusedAccess | None = None
         for access in api.access:
@@ -149,10 +157,9 @@ class Authorizer:
             left = [subject for index, subject in enumerate(subjects) if index not in denied]
             for indices, refused_with in ((denied.keys() - unknown, code), (unknown, errors.UNKNOWN_TOPIC_ID)):
                 if indices:
-                    bad = [subjects[index] for index in sorted(indices)]
-                    refusals.append((access.into, api.refusal(_only(api, request, access, bad), refused_with)))
+                    refuse(access, [subjects[index] for index in sorted(indices)], refused_with)
             if access.rest and left:
-                refusals.append((access.into, api.refusal(_only(api, request, access, left), access.rest)))
+                refuse(access, left, access.rest)
                 left = []
             request = evolve(request, **{access.entries: tuple(left)})
             if not (access.keeps or _has_entries(api, request)):

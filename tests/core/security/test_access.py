@@ -42,6 +42,7 @@ from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMe
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import LEADER_DURING_DELETE, TopicId, TopicPartition
 from messages.response_codes import codes_of
+from messages.wire import RequestHeader, decode_response, encode_response
 from tests.broker.harness import settings
 
 SECURED = settings(
@@ -162,6 +163,24 @@ def test_a_created_topic_shows_its_configs_to_a_client_that_may_describe_them(gr
     found = CreateTopicsResponse((CreatedTopic("t", 0, None, 3, 1, (CreatedConfig("a", "1"),)),))
     (topic,) = (found if judged.edit is None else judged.edit(found, ())[0]).topics
     assert (topic.error_code, topic.num_partitions, topic.configs) == (0, *seen)
+    assert topic.topic_config_error_code == (29 if seen[0] < 0 else 0)
+
+
+@pytest.mark.parametrize("version", [4, 5, 7])
+def test_a_client_that_may_not_describe_the_configs_of_a_new_topic_gets_the_code(version: int) -> None:
+    request = CreateTopicsRequest(version, tuple(CreatableTopic(name, 1, 1) for name in ("t", "there", "other")), 1000)
+    judged = authorizer((T, "t", Operation.CREATE), (T, "there", Operation.CREATE)).judge(
+        request, "User:alice", HOST, True
+    )
+    assert judged.edit is not None
+    answered = CreateTopicsResponse((CreatedTopic("t", 0, None, 1, 1), CreatedTopic("there", 36, "it exists")))
+    sent = encode_response(RequestHeader(19, version, 1, ""), judged.edit(answered, ())[0])
+    seen: Any = decode_response(CreateTopicsRequest, version, sent[4:])[1]
+    codes = [(each.name, each.error_code, each.topic_config_error_code) for each in seen.topics]
+    hidden = 29 if version >= 5 else 0
+    assert codes == [("t", 0, hidden), ("there", 36, 0), ("other", 29, hidden)]
+    allowed = authorizer((T, "other", Operation.DESCRIBE_CONFIGS)).judge(request, "User:alice", HOST, True).refusal
+    assert [each.topic_config_error_code for each in allowed.topics] == [29, 29, 0]
 
 
 def test_a_client_learns_its_operations_if_it_asks() -> None:
