@@ -1,8 +1,8 @@
 """The simulated disks of a node: real files below the simulation's folder, and injected disk faults.
 
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
-Rule 2: a power failure loses unflushed data: a random part at the end of each log. A killed process loses nothing,
-        because its writes are in the page cache.
+Rule 2: a power failure loses unflushed data: a random part at the end of each log. A log directory with a clean
+        shutdown marker has none. A killed process loses nothing, because its writes are in the page cache.
 Rule 3: while a node is down, a bit of a committed batch can flip. The bit is one that the broker can notice at its next
         start: after a clean shutdown it is in the length of the log's last batch, otherwise in any field that the
         checksum covers, in the checksum, the format or the length. It is in the log's last segment, because earlier
@@ -126,7 +126,7 @@ class Disks(DiskFaults):
         """Lose a random part of the unflushed end of each log, as a power failure does (rule 2)."""
         for name in self.names:
             directory = Path(self.path(name))
-            if directory.is_dir():
+            if directory.is_dir() and not (directory / CLEAN_MARKER).exists():
                 (directory / RECOVERY_POINTS).unlink(missing_ok=True)
                 for log in sorted(path for path in directory.iterdir() if path.is_dir()):
                     segments = sorted(log.glob("*.log"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from actors.core.broker.partition import Partition
 from actors.simulation.disk import Disks
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
+from actors.storage.log_directories import CLEAN_MARKER
 from messages.wire.record_batch import batch_of
 
 
@@ -115,3 +117,16 @@ def test_unreadable_bytes_behind_a_logs_end_are_no_records_of_it(tmp_path: Path)
         log.write_bytes(before + unreadable)
         assert disks.records_of("t-0", 0, end) == before
         assert disks.records_of("t-0", 0) == before + unreadable
+
+
+def test_a_power_failure_loses_nothing_of_a_directory_that_was_closed_cleanly(tmp_path: Path) -> None:
+    """Regression (seed 501014): a broker could not open a directory on a full disk, and the power failed."""
+    disks = Disks(tmp_path, 2, lambda: 0, lambda seconds: None)
+    logs = [Path(disks.path(f"{name}/t-0/{0:020}.log")) for name in disks.names]
+    for log in logs:
+        log.parent.mkdir(parents=True)
+        log.write_bytes(bytes(1000))
+    Path(disks.path(f"{disks.names[0]}/{CLEAN_MARKER}")).touch()
+    disks.tear(random.Random(1))
+    whole, torn = (log.stat().st_size for log in logs)
+    assert whole == 1000 > torn
