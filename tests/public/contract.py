@@ -32,7 +32,7 @@ class Cluster(Protocol):
 
 
 def send(cluster: Cluster, topic: str, values: list[str], **settings: Any) -> None:
-    """Send the values, and check that all in-sync replicas acknowledge them. A `_` in the name of a setting is a dot."""
+    """Send the values, and check that all in-sync replicas acknowledge them. A `_` in a setting means a dot."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0, **more})
     failed: list[Any] = []
