@@ -13,7 +13,7 @@ from actors.public.simulated import SimulatedCluster
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.end_txn import EndTxnRequest
-from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.find_coordinator import TRANSACTION_KEY
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.cluster import TopicPartition
 from messages.errors import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
@@ -23,6 +23,7 @@ from messages.facts.trace_facts import TraceFacts, gather
 from messages.trace.files.runs import find_runs
 from messages.vocabulary import Message
 from tests.cli.test_why_situations import create
+from tests.cli.test_why_verdicts import coordinator_of
 
 STATE, ENDS, REJECTED = (question for question, _ in QUESTIONS)
 T0 = TopicPartition("t", 0)
@@ -35,13 +36,7 @@ class Life:
     def __init__(self, running: SimulatedCluster) -> None:
         self._running = running
         create(running, "t", 1, 2)
-        self._coordinator = -1
-        running.wait_for(self._is_found)
-
-    def _is_found(self) -> bool:
-        found = self._running.ask(0, FindCoordinatorRequest(1, "pay", 1))
-        self._coordinator = found.node_id
-        return bool(found.error_code == NONE)
+        self._coordinator = coordinator_of(running, "pay", TRANSACTION_KEY)
 
     def ask(self, request: Message, code: int = NONE) -> Message:
         """Send a request until the coordinator returns this code."""

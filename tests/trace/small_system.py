@@ -11,6 +11,8 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 
 from actors.runtime import Dispatcher, FlowActor, LocalBase, VirtualClock, local_system
 from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replay_report import RunReplay
+from actors.runtime.trace.replayer import replay_directory
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import Broker, TopicPartition
@@ -101,6 +103,12 @@ class Boss(FlowActor):
 
 ACTORS = (Boss, Worker)
 """The classes of which a top-level actor may be."""
+
+
+def replay_only(folder: Path, begin: int | None = None) -> RunReplay:
+    """Replay the only run below the folder."""
+    [run] = replay_directory(folder, ACTORS, begin=begin).runs
+    return run
 
 
 class Disk:

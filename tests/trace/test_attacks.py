@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
+from actors.runtime.trace.replay_report import SAME, SAME_EARLY
 from actors.runtime.trace.replayer import replay_directory
 from messages.trace.endings import DAMAGED, KILLED
 from messages.trace.files.frames import read_frames
@@ -314,11 +314,6 @@ def test_a_field_that_is_altered_with_all_sums_right_is_not_the_same(runs: dict[
             shutil.rmtree(folder)
     assert caught > 400
     assert len(passed) < caught / 8, passed
-
-
-def replayed(folder: Path) -> RunReplay:
-    [run] = replay_directory(folder, ACTORS).runs
-    return run
 
 
 def moved(rows: list[Row], kind: str, **by: float) -> list[Row]:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from actors.runtime.trace.expansion import expand
-from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
+from actors.runtime.trace.replay_report import SAME, SAME_EARLY
 from actors.runtime.trace.replayer import replay_directory
 from messages.metrics import Gauge, Gauges
 from messages.trace.files.frames import RECORDS
@@ -21,7 +21,7 @@ from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, TraceRecord
 from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
 from tests.trace.altering import kill, only_run, rows_of, write
 from tests.trace.deliveries import delivery
-from tests.trace.small_system import ACTORS, Boss, Small
+from tests.trace.small_system import ACTORS, Boss, Small, replay_only
 from tests.trace.test_attacks import altered, fields_altered, may_pass
 
 
@@ -39,11 +39,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return lived(tmp_path_factory.mktemp("inputs"))
 
 
-def only(folder: Path) -> RunReplay:
-    [replayed] = replay_directory(folder, ACTORS).runs
-    return replayed
-
-
 def size(run: Run) -> int:
     return sum(len(frame.content) for _, frame in RunRecords(run).frames() if frame.kind == RECORDS)
 
@@ -57,7 +52,7 @@ def test_what_actors_sent_is_there_but_for_the_payload(run: Run, tmp_path: Path)
 
 
 def test_a_trace_with_all_kinds_of_input_replays(run: Run) -> None:
-    replayed = only(run.folder)
+    replayed = replay_only(run.folder)
     assert replayed.result == SAME, replayed
     assert replayed.messages and replayed.timers and replayed.effects and replayed.snapshots
 
@@ -71,7 +66,7 @@ def test_an_actor_that_sends_something_else_shows_in_the_next_snapshot(
 
     monkeypatch.setattr(Boss, "receiveMsg_Failure", louder)
     Boss._handlers.clear()
-    divergence = only(run.folder).divergence
+    divergence = replay_only(run.folder).divergence
     Boss._handlers.clear()
     assert divergence is not None and "another message" in divergence.what
 
@@ -83,7 +78,7 @@ def test_expanded_it_is_what_a_full_recording_holds(run: Run, tmp_path: Path) ->
     assert expanded.header.detail == FULL and expanded.header.run == run.header.run
     assert list(RunRecords(expanded)) == list(RunRecords(full))
     assert [each.end for each in snapshots(expanded)] == [each.end for each in snapshots(full)]
-    assert only(tmp_path / "expanded").result == SAME
+    assert replay_only(tmp_path / "expanded").result == SAME
 
 
 def test_one_that_was_rotated_or_killed_is_expanded_from_where_it_begins(tmp_path: Path) -> None:
@@ -96,7 +91,7 @@ def test_one_that_was_rotated_or_killed_is_expanded_from_where_it_begins(tmp_pat
     for name, result in (("rotated", SAME), ("killed", SAME_EARLY)):
         replayed = expand(only_run(tmp_path / name), ACTORS, tmp_path / f"{name}-full")
         assert replayed.result == result, replayed
-        again = only(tmp_path / f"{name}-full")
+        again = replay_only(tmp_path / f"{name}-full")
         assert again.result == result, again
         assert (again.deliveries, again.began) == (replayed.deliveries, replayed.began)
     assert only_run(tmp_path / "rotated-full").header.begins > 0
@@ -156,15 +151,15 @@ def rewritten(run: Run, folder: Path, change: Callable[[list[Any]], None]) -> Pa
 def test_columns_that_do_not_fit_together_are_not_the_same(
     run: Run, tmp_path: Path, change: Callable[[list[Any]], None]
 ) -> None:
-    assert only(rewritten(run, tmp_path / "same", lambda columns: None)).result == SAME
-    assert only(rewritten(run, tmp_path / "altered", change)).result not in (SAME, SAME_EARLY)
+    assert replay_only(rewritten(run, tmp_path / "same", lambda columns: None)).result == SAME
+    assert replay_only(rewritten(run, tmp_path / "altered", change)).result not in (SAME, SAME_EARLY)
 
 
 def test_a_full_run_marked_as_inputs_is_compared_in_full(tmp_path: Path) -> None:
     """A replay compares also the payloads that a run of inputs must omit; here they are present."""
     full = lived(tmp_path / "full", FULL)
     posing = write(tmp_path / "posing", msgspec.structs.replace(full.header, detail=INPUTS), rows_of(full))
-    assert only(posing).result not in (SAME, SAME_EARLY)
+    assert replay_only(posing).result not in (SAME, SAME_EARLY)
 
 
 def test_an_unknown_detail_is_refused_by_name(tmp_path: Path) -> None:

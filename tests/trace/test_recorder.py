@@ -22,11 +22,12 @@ from messages.cluster import TopicPartition
 from messages.node import NodeSettings
 from messages.trace.codec import decode
 from messages.trace.endings import KILLED
-from messages.trace.files.runs import Run, RunRecords, find_runs, survey
+from messages.trace.files.runs import RunRecords, survey
 from messages.trace.files.writer import RunWriter
 from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, TraceRecord
 from messages.trace.text import FrameText
 from tests.trace import deliveries
+from tests.trace.altering import only_run
 
 
 class Time:
@@ -54,13 +55,8 @@ def delivery(n: int, message: Any, at: float | None = None, **outcome: Any) -> D
     return deliveries.delivery(n, message, at - 0.5, at, at + 0.125, **outcome)
 
 
-def run_in(folder: Path) -> Run:
-    [run] = find_runs(folder).runs
-    return run
-
-
 def read(folder: Path) -> list[TraceRecord]:
-    return list(RunRecords(run_in(folder)))
+    return list(RunRecords(only_run(folder)))
 
 
 def test_a_record_has_the_whole_delivery(recorder: Recorder, tmp_path: Path, time: Time) -> None:
@@ -90,7 +86,7 @@ def test_a_record_has_the_whole_delivery(recorder: Recorder, tmp_path: Path, tim
 def test_the_header_describes_the_node(tmp_path: Path, time: Time) -> None:
     settings = NodeSettings(3, (), (), ("/d",), "zk:2181")
     Recorder(tmp_path, node=3, roles=("broker",), settings=settings, now=time.now).close()
-    header = run_in(tmp_path).header
+    header = only_run(tmp_path).header
     assert (header.node, header.roles, header.segment) == (3, ("broker",), 0)
     assert header.settings["zookeeper_connect"] == "zk:2181"
     assert header.clock_offset + 100.0 == pytest.approx(header.started_ms / 1000, abs=0.01)
@@ -100,14 +96,14 @@ def test_a_clean_end_is_recorded_and_a_kill_is_not(recorder: Recorder, tmp_path:
     recorder.observe_delivery(delivery(1, None))
     recorder.flush()
     assert [record.kind for record in read(tmp_path)] == ["sent"]
-    assert run_in(tmp_path).ended is None
+    assert only_run(tmp_path).ended is None
     time.seconds = 105.0
     recorder.close()
     recorder.close()
     _, end = read(tmp_path)
     assert (end.kind, end.n, end.type, bytes(end.payload), end.error) == ("ended", 1, STOPPED, b"1", None)
     assert recorder.recorded == 1 and not recorder.failed
-    assert survey(run_in(tmp_path)) == (STOPPED, ())
+    assert survey(only_run(tmp_path)) == (STOPPED, ())
 
 
 def test_it_writes_by_time_and_by_number(recorder: Recorder, tmp_path: Path, time: Time) -> None:
@@ -144,7 +140,7 @@ def test_a_big_batch_is_cut_into_frames(recorder: Recorder, tmp_path: Path, monk
     records = read(tmp_path)
     assert [record.n for record in records] == [1, 2, 3, 4, 5]
     assert decode(records[4].type, records[4].payload) == UpdateMetadataRequest(6, 1, 1, 5, BIG, ())
-    [path] = run_in(tmp_path).paths
+    [path] = only_run(tmp_path).paths
     content = path.read_bytes()
     path.write_bytes(content[:-1])
     assert [record.n for record in read(tmp_path)] == [1, 2, 3, 4]
@@ -307,7 +303,7 @@ def test_the_end_of_a_recording_is_logged_once_and_traced(
     first, end = read(tmp_path)
     assert (first.n, end.kind, end.n, end.type) == (1, "ended", 1, reason)
     assert end.error is not None and str(error) in end.error
-    assert survey(run_in(tmp_path)) == (reason, ())
+    assert survey(only_run(tmp_path)) == (reason, ())
 
 
 def test_where_not_even_that_can_be_written_the_run_just_breaks_off(
@@ -324,7 +320,7 @@ def test_where_not_even_that_can_be_written_the_run_just_breaks_off(
     recorder.close()
     assert recorder.failed
     assert [record.n for record in read(tmp_path)] == [1]
-    assert survey(run_in(tmp_path)) == (KILLED, ())
+    assert survey(only_run(tmp_path)) == (KILLED, ())
 
 
 def test_a_folder_that_cannot_be_made_leaves_the_node_unrecorded(
@@ -343,4 +339,4 @@ def test_a_full_disk_ends_the_recording(tmp_path: Path) -> None:
     recorder.observe_delivery(delivery(1, None))
     recorder.close()
     assert recorder.failed and "must stay free" in recorder.reason
-    assert survey(run_in(tmp_path)) == (DISK_FULL, ())
+    assert survey(only_run(tmp_path)) == (DISK_FULL, ())

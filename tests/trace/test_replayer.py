@@ -12,7 +12,6 @@ from thespian.actors import ActorExitRequest
 
 from actors.runtime import LocalBase, local_system
 from actors.runtime.trace.recorder import Recorder
-from actors.runtime.trace.replay_report import RunReplay
 from actors.runtime.trace.replayer import replay_directory
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.events import BrokerModifications, TopicChange
@@ -21,7 +20,7 @@ from messages.trace.endings import DAMAGED
 from messages.trace.files.runs import RunRecords
 from messages.trace.schema import TraceRecord
 from tests.trace.altering import only_run, rewritten
-from tests.trace.small_system import ACTORS, Boss, Disk, Small, Worker
+from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Worker, replay_only
 
 
 @pytest.fixture
@@ -32,17 +31,12 @@ def lived(tmp_path: Path) -> Path:
     return tmp_path / "lived"
 
 
-def only(folder: Path) -> RunReplay:
-    [run] = replay_directory(folder, ACTORS).runs
-    return run
-
-
 def records(folder: Path) -> list[TraceRecord]:
     return list(RunRecords(only_run(folder)))
 
 
 def test_a_run_replays_exactly(lived: Path) -> None:
-    run = only(lived)
+    run = replay_only(lived)
     assert run.divergence is None, run.divergence.text()
     assert run.ok and run.complete and not run.warnings and not run.problem
     kinds = [record.kind for record in records(lived)]
@@ -59,7 +53,7 @@ def test_replay_calls_nothing_outside(lived: Path, monkeypatch: pytest.MonkeyPat
         raise AssertionError("the outside was called")
 
     monkeypatch.setattr(Disk, "remove", loud)
-    assert only(lived).ok
+    assert replay_only(lived).ok
 
 
 def test_a_killed_run_replays_to_its_last_record(lived: Path) -> None:
@@ -67,14 +61,14 @@ def test_a_killed_run_replays_to_its_last_record(lived: Path) -> None:
     for kept in range(1, len(whole)):
         counted = iter(range(kept))
         folder = rewritten(lived, lambda row: row if next(counted, None) is not None else None)  # noqa: B023
-        run = only(folder)
+        run = replay_only(folder)
         assert run.ok and not run.complete, run
         for path in folder.iterdir():
             path.unlink()
 
 
 def test_threads_that_inject_replay_exactly(tmp_path: Path) -> None:
-    base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"disk": Disk(), "time": _Wall()})
+    base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"disk": Disk(), "time": Clock()})
     worker = local_system(base).createActor(Worker)
     heard: list[Any] = []
     out = base.external_endpoint("process", lambda message, sender: heard.append(message))
@@ -90,13 +84,8 @@ def test_threads_that_inject_replay_exactly(tmp_path: Path) -> None:
         base.run(10)
     recorder.close()
     assert len(heard) == 800
-    run = only(tmp_path)
+    run = replay_only(tmp_path)
     assert run.ok and (run.inputs, run.messages) == (800, 800)
-
-
-class _Wall:
-    def wall_ms(self) -> int:
-        return 5
 
 
 def test_several_top_level_actors_get_their_numbers_back(tmp_path: Path) -> None:
@@ -110,7 +99,7 @@ def test_several_top_level_actors_get_their_numbers_back(tmp_path: Path) -> None
     small.recorder.close()
     created = [record.receiver for record in records(tmp_path) if record.kind == "created"]
     assert created == ["Boss.1", str(second.actorAddressString), str(third.actorAddressString)]
-    assert only(tmp_path).ok
+    assert replay_only(tmp_path).ok
 
 
 def test_the_shutdown_of_a_system_replays(tmp_path: Path) -> None:
@@ -119,7 +108,7 @@ def test_the_shutdown_of_a_system_replays(tmp_path: Path) -> None:
     small.system.shutdown()
     small.recorder.close()
     assert [record.type for record in records(tmp_path)].count("ActorExitRequest") == 4
-    assert only(tmp_path).ok
+    assert replay_only(tmp_path).ok
 
 
 # ------------------------------------------------------------------------------------------------ differences
@@ -131,7 +120,7 @@ def test_a_changed_actor_is_caught_at_its_first_effect(lived: Path, monkeypatch:
 
     monkeypatch.setattr(Worker, "receiveMsg_StopReplicaRequest", changed)
     Worker._handlers.clear()
-    divergence = only(lived).divergence
+    divergence = replay_only(lived).divergence
     Worker._handlers.clear()
     assert divergence is not None
     assert "another effect while Worker.2 handled StopReplicaRequest" in divergence.what
@@ -210,7 +199,7 @@ def test_each_kind_of_difference_is_named(lived: Path, monkeypatch: pytest.Monke
     handler, changed, what, recorded, replayed = CHANGES[name]
     monkeypatch.setattr(Boss, handler, changed)
     Boss._handlers.clear()
-    divergence = only(lived).divergence
+    divergence = replay_only(lived).divergence
     Boss._handlers.clear()
     assert divergence is not None
     assert what in divergence.what
@@ -241,7 +230,7 @@ def test_an_altered_answer_of_a_port_shows_in_its_first_effect(lived: Path) -> N
                 effect[3] += 1
         return row
 
-    divergence = only(rewritten(lived, alter)).divergence
+    divergence = replay_only(rewritten(lived, alter)).divergence
     assert divergence is not None and "BrokerModifications.broker_id" in divergence.recorded
 
 
@@ -251,7 +240,7 @@ def test_an_effect_less_is_named(lived: Path) -> None:
             row["effects"].append(["disk", "remove", ["/data/extra"], 1, ""])
         return row
 
-    divergence = only(rewritten(lived, alter)).divergence
+    divergence = replay_only(rewritten(lived, alter)).divergence
     assert divergence is not None and divergence.what.startswith("an effect is missing")
     assert (divergence.recorded, divergence.replayed) == ("disk.remove('/data/extra')", "no further call")
 
@@ -260,17 +249,19 @@ def test_an_effect_less_is_named(lived: Path) -> None:
 
 
 def test_a_missing_record_cannot_be_replayed(lived: Path) -> None:
-    run = only(rewritten(lived, lambda row: None if row["n"] == 10 else row))
+    run = replay_only(rewritten(lived, lambda row: None if row["n"] == 10 else row))
     assert "delivery 10 is missing" in run.problem and not run.ok
 
 
 def test_an_input_of_an_unknown_type_is_a_problem(lived: Path) -> None:
-    run = only(rewritten(lived, lambda row: row | {"type": "Novelty"} if row["type"] == "TopicChange" else row))
+    run = replay_only(rewritten(lived, lambda row: row | {"type": "Novelty"} if row["type"] == "TopicChange" else row))
     assert "Novelty" in run.problem and "outside:process -> Boss.1" in run.problem
 
 
 def test_an_actor_class_that_is_gone_is_a_problem(lived: Path) -> None:
-    run = only(rewritten(lived, lambda row: row | {"type": "actors.gone:Gone"} if row["kind"] == "created" else row))
+    run = replay_only(
+        rewritten(lived, lambda row: row | {"type": "actors.gone:Gone"} if row["kind"] == "created" else row)
+    )
     assert "actors.gone:Gone" in run.problem
 
 
@@ -280,10 +271,10 @@ def test_a_missing_segment_is_a_problem(tmp_path: Path) -> None:
         small.live()
         small.recorder.flush()
     small.recorder.close()
-    assert only(tmp_path).ok
+    assert replay_only(tmp_path).ok
     missing = only_run(tmp_path).paths[1]
     missing.unlink()
-    run = only(tmp_path)
+    run = replay_only(tmp_path)
     assert run.problem == f"{missing} is missing" and run.ending == DAMAGED
 
 
@@ -292,13 +283,13 @@ def test_a_damaged_run_is_not_replayed_and_the_error_has_the_place(lived: Path) 
     content = bytearray(path.read_bytes())
     content[-40] ^= 1
     path.write_bytes(content)
-    run = only(lived)
+    run = replay_only(lived)
     assert run.ending == DAMAGED and run.result == "not replayed"
     assert str(path) in run.problem and "byte" in run.problem and "checksum" in run.problem
 
 
 def test_another_code_version_is_a_warning(lived: Path) -> None:
-    run = only(rewritten(lived, lambda row: row, code_version="0+other"))
+    run = replay_only(rewritten(lived, lambda row: row, code_version="0+other"))
     assert run.ok and "0+other" in run.warnings[0]
 
 
@@ -315,7 +306,7 @@ def test_another_schema_version_is_refused(lived: Path, version: int) -> None:
 def test_a_trace_is_no_program(lived: Path, type_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.abort", lambda: pytest.fail("a trace called what it named"))
     folder = rewritten(lived, lambda row: row | {"type": type_} if row["kind"] == "created" else row)
-    run = only(folder)
+    run = replay_only(folder)
     assert type_ in run.problem and "none of the actors" in run.problem and run.deliveries == 0
 
 
@@ -338,17 +329,17 @@ def test_timers_and_messages_of_removed_actors_replay(tmp_path: Path) -> None:
     small.base.simulate(1020.0)
     small.recorder.close()
     assert "dead letter" in [record.error for record in records(tmp_path)]
-    run = only(tmp_path)
+    run = replay_only(tmp_path)
     assert run.ok, run
     assert run.errors == 1
 
 
 def test_a_late_reply_to_a_request_replays(tmp_path: Path) -> None:
-    base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"time": _Wall()})
+    base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"time": Clock()})
     asker = base.external_endpoint("request.1", lambda message, sender: None)
     base.inject(local_system(base).createActor(Worker), StopReplicaRequest(3, 1, 1, 1, ()), asker)
     base.dismiss(asker)
     base.run()
     recorder.close()
     assert records(tmp_path)[-2].error == "dead letter"
-    assert only(tmp_path).ok
+    assert replay_only(tmp_path).ok

@@ -14,8 +14,8 @@ import pytest
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.runtime.trace.forked_work import ForkedWork
 from actors.runtime.trace.recorder import Recorder
-from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
-from actors.runtime.trace.replayer import Replay, replay_directory, replay_run
+from actors.runtime.trace.replay_report import SAME, SAME_EARLY
+from actors.runtime.trace.replayer import Replay, replay_run
 from actors.runtime.trace.snapshots import restore_lines, system_lines
 from messages.events import BrokerChange
 from messages.node import StartBridge
@@ -26,7 +26,7 @@ from messages.trace.files.snapshots import Piece, Snapshot, pieces
 from messages.trace.files.writer import RunWriter
 from messages.trace.text import compress, decompress
 from tests.trace.altering import kill, only_run, rows_of
-from tests.trace.small_system import ACTORS, Boss, Small, Store
+from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Store, replay_only
 
 
 def lived(folder: Path, rounds: int = 12, **options: Any) -> Run:
@@ -44,11 +44,6 @@ def lived(folder: Path, rounds: int = 12, **options: Any) -> Run:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return lived(tmp_path_factory.mktemp("lived"))
-
-
-def only(folder: Path, begin: int | None = None) -> RunReplay:
-    [replayed] = replay_directory(folder, ACTORS, begin=begin).runs
-    return replayed
 
 
 def test_a_replay_is_held_to_every_snapshot(run: Run) -> None:
@@ -100,18 +95,18 @@ def test_pending_timers_are_part_of_a_snapshot(tmp_path: Path) -> None:
 def test_a_rotated_run_is_replayed_from_its_first_snapshot(tmp_path: Path) -> None:
     run = lived(tmp_path, 25, max_bytes=60_000)
     assert run.removed > 3
-    replayed = only(tmp_path)
+    replayed = replay_only(tmp_path)
     assert replayed.result == SAME, replayed
     assert replayed.began > 0 and replayed.snapshots > 0
     assert f"replayed from delivery {replayed.began + 1} on" in replayed.warnings[0]
-    late = only(tmp_path, begin=snapshots(run)[-1].after)
+    late = replay_only(tmp_path, begin=snapshots(run)[-1].after)
     assert late.result == SAME and late.began > replayed.began
 
 
 def test_without_snapshots_a_rotated_run_is_an_error_that_explains_it(tmp_path: Path) -> None:
     run = lived(tmp_path, 20, max_bytes=20_000, snapshot_segments=0)
     assert run.removed and not snapshots(run)
-    replayed = only(tmp_path)
+    replayed = replay_only(tmp_path)
     assert not replayed.ok and replayed.complete
     assert "trace.max.bytes, and there is no snapshot" in replayed.problem
 
@@ -129,7 +124,7 @@ def test_a_killed_run_replays_from_its_last_snapshot(tmp_path: Path) -> None:
         small.recorder.flush()
     kill(small.recorder)
     last = snapshots(only_run(tmp_path))[-1]
-    replayed = only(tmp_path, last.after + 1)
+    replayed = replay_only(tmp_path, last.after + 1)
     assert replayed.result == SAME_EARLY and replayed.began == last.after
 
 
@@ -148,7 +143,7 @@ def test_no_snapshot_is_taken_in_the_middle_of_a_conversation(tmp_path: Path) ->
     small.recorder.close()
     [last] = snapshots(only_run(tmp_path))[before:]
     assert not last.end.resting
-    replayed = only(tmp_path)
+    replayed = replay_only(tmp_path)
     assert replayed.result == SAME and replayed.snapshots == before + 1
 
 
@@ -181,7 +176,7 @@ def test_a_state_that_no_message_shows_is_compared(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Boss, "receiveMsg_BrokerModifications", remembered)
     Boss._handlers.clear()
-    divergence = only(tmp_path).divergence
+    divergence = replay_only(tmp_path).divergence
     Boss._handlers.clear()
     assert divergence is not None
     assert divergence.what.startswith("Boss.1 holds something else after delivery")
@@ -213,7 +208,7 @@ def rewritten(run: Run, folder: Path, change: Any) -> Path:
 
 def test_a_snapshot_altered_with_all_sums_right_is_not_the_same(tmp_path: Path) -> None:
     original = lived(tmp_path / "run", 3)
-    assert only(rewritten(original, tmp_path / "same", lambda lines: lines)).result == SAME
+    assert replay_only(rewritten(original, tmp_path / "same", lambda lines: lines)).result == SAME
     places = [(b'"rounds"', b'"bounds"'), (b'"created":4', b'"created":5'), (b'"armed_by":', b'"armed_by":1')]
     for number, (was, becomes) in enumerate(places):
         altered = rewritten(
@@ -221,8 +216,11 @@ def test_a_snapshot_altered_with_all_sums_right_is_not_the_same(tmp_path: Path) 
             tmp_path / str(number),
             lambda lines: [each.replace(was, becomes) for each in lines],  # noqa: B023
         )
-        assert only(altered).result not in (SAME, SAME_EARLY), was
-    assert only(rewritten(original, tmp_path / "less", lambda lines: lines[:-1])).result not in (SAME, SAME_EARLY)
+        assert replay_only(altered).result not in (SAME, SAME_EARLY), was
+    assert replay_only(rewritten(original, tmp_path / "less", lambda lines: lines[:-1])).result not in (
+        SAME,
+        SAME_EARLY,
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,7 +239,7 @@ def test_a_snapshot_altered_with_all_sums_right_is_not_the_same(tmp_path: Path) 
 def test_a_snapshot_is_no_program(run: Run, tmp_path: Path, was: bytes, becomes: bytes, why: str) -> None:
     assert any(was in each for each in snapshots(run)[0].lines())
     altered = rewritten(run, tmp_path, lambda lines: [each.replace(was, becomes) for each in lines])
-    replayed = only(altered, begin=run.ended.records if run.ended else 0)
+    replayed = replay_only(altered, begin=run.ended.records if run.ended else 0)
     assert not replayed.ok
     assert why in replayed.problem, replayed
 
@@ -287,7 +285,7 @@ def test_with_a_loop_a_child_process_takes_the_snapshot(tmp_path: Path) -> None:
     async def life() -> None:
         loop = asyncio.get_running_loop()
         recorder = Recorder(tmp_path, node=0, segment_bytes=1)
-        base = LocalBase(clock=RealClock(), observer=recorder, ports={"disk": _Disk(), "time": _Wall()})
+        base = LocalBase(clock=RealClock(), observer=recorder, ports={"disk": Disk(), "time": Clock()})
         store, out = Store(base), base.external_endpoint("process", lambda message, sender: None)
         boss = local_system(base).createActor(Boss)
         base.attach(loop)
@@ -329,7 +327,7 @@ def test_a_killed_child_process_costs_only_its_snapshot(
 
     asyncio.run(life())
     assert "a snapshot for the trace in" in caplog.text
-    assert only(tmp_path).result == SAME
+    assert replay_only(tmp_path).result == SAME
 
 
 def test_if_fork_fails_the_recording_continues_without_a_snapshot(
@@ -352,7 +350,7 @@ def test_if_fork_fails_the_recording_continues_without_a_snapshot(
 
     asyncio.run(life())
     assert "a snapshot for the trace in" in caplog.text
-    assert only(tmp_path).result == SAME
+    assert replay_only(tmp_path).result == SAME
 
 
 def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:
@@ -372,13 +370,3 @@ def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert heard == [Piece(b"a piece", 1)]
-
-
-class _Disk:
-    def remove(self, path: str) -> int:
-        return 1
-
-
-class _Wall:
-    def wall_ms(self) -> int:
-        return 5
