@@ -190,8 +190,9 @@ class _States:
             debugger = self._debuggers.get(run)
             if debugger is None:
                 debugger = self._debuggers[run] = Debugger(delivery.run, self._cache, self._every(run))
+            is_far = debugger.distance(delivery.seq) > 2 * self._every(run)  # by the snapshots that are stored now
             left = self._left  # the thread replaces the list
-            if run in left and debugger.distance(delivery.seq) > 2 * self._every(run):
+            if is_far and run in left:
                 if left[0] != run:
                     self._put_first([run, *(each for each in left if each != run)])
                 return debugger.begins(delivery.seq)

@@ -267,7 +267,16 @@ def test_a_state_far_from_a_snapshot_is_shown_when_snapshots_are_stored(
     place = {"run": run.run.name, "seq": next(each.seq for each in run.backwards(run.last) if each.actor)}
     assert ask(served, "state", **place)["stored"] == 0
     Debugger(run.run, tmp_path, every=50).store_snapshots(1 << 30)
+    served._states._put_first([])  # as when the process has stored all
+    replayed, go = [], Debugger.go
+
+    def measure(debugger: Debugger, n: int) -> bool:
+        replayed.append(n - debugger.begins(n))
+        return go(debugger, n)
+
+    monkeypatch.setattr(Debugger, "go", measure)
     assert "differences" in ask(served, "state", **place)
+    assert max(replayed) <= 100
     served.stop()
 
 
