@@ -22,27 +22,18 @@ from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import ControllerEpochWritten, PartitionStateWritten, ResponseSent
 from actors.simulation.run import run
 from messages import errors
-from messages.apis.produce import ProducePartition, ProduceRequest
-from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
+from messages.cluster import LeaderIsrAndControllerEpoch
 from messages.facts import histories
 from messages.facts.declarations import ErrorAnswered, StateWrite
 from messages.facts.trace_facts import TraceFacts, facts_before, gather
 from messages.response_codes import codes_of
 from messages.trace.files.runs import Run, find_runs
-from messages.wire.record_batch import read_records
 from spark.drawing import Box
 from spark.questions import failovers
 from spark.timeline import Timeline
 from tests.cli.test_why_situations import cluster, create, delete, others
 from tests.facts.summaries import summary_of
-from tests.storage.batches import batch
-
-
-def kill_and_start(running: SimulatedCluster, leader: int, follower: int) -> None:
-    running.kill(leader)
-    running.wait_for(lambda: running.leader_of("t") == follower)
-    running.start_broker(leader)
-    running.wait_for(lambda: leader in running.isr_of("t"))
+from tests.facts.test_situations import fail_over, produce
 
 
 def expire_a_session(running: SimulatedCluster, leader: int, follower: int) -> None:
@@ -67,8 +58,7 @@ def kill_the_controller(running: SimulatedCluster, leader: int, follower: int) -
 
 def let_a_follower_lag(running: SimulatedCluster, leader: int, follower: int) -> None:
     running.partition_network(leader, follower)
-    part = ProducePartition(TopicPartition("t", 0), read_records(batch(b"x")))
-    running.ask(leader, ProduceRequest(8, None, 1, 5000, (part,)))
+    produce(running, leader)
     running.wait_for(lambda: running.isr_of("t") == [leader])
     running.heal_network()
     running.wait_for(lambda: follower in running.isr_of("t"))
@@ -88,7 +78,7 @@ def lose_the_only_replica(running: SimulatedCluster, leader: int, follower: int)
 
 
 SCRIPTS = (
-    *(kill_and_start, expire_a_session, create_again, kill_the_controller, let_a_follower_lag),
+    *(fail_over, expire_a_session, create_again, kill_the_controller, let_a_follower_lag),
     *(stop_the_leader, lose_the_only_replica),
 )
 

@@ -15,7 +15,6 @@ import pytest
 
 from actors.public.console import ENTRY_POINT
 from tests.cluster.processes import OURS, Running
-from tests.spark import failover
 from tests.waiting import until
 
 pytestmark = pytest.mark.spark_cluster
@@ -25,13 +24,6 @@ _QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Options of short programs: Java compiles quickly, and has one thread for its garbage."""
 _SPARKS = {"SPARK_HOME": str(_SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1", **_QUICK}
 _DEPLOY = "org.apache.spark.deploy"
-
-
-@pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("traces")
-    failover.record(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,6 @@ from tests.layering import ROOT
 from tests.spark import failover
 
 
-@pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("traces")
-    failover.record(folder)
-    return folder
-
-
 def rows_of(reader: TraceReader) -> list[dict[str, Any]]:
     """Return all rows that the reader's tasks read."""
     return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
