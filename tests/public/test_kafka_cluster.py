@@ -473,7 +473,8 @@ def test_the_record_is_kept_where_something_failed_and_replays() -> None:
         raise ZeroDivisionError
     (note,) = caught.value.__notes__
     assert note.endswith(bad.whereabouts)
-    assert f"kafka-actors replay {bad.trace_dir}" in bad.whereabouts
+    for command in (f"replay {bad.trace_dir}", f"trace show {bad.trace_dir} --ui"):
+        assert f"  kafka-actors {command} " in bad.whereabouts
     runs = replay_directory(bad.trace_dir, (NodeActor,)).runs
     assert sorted(run.node for run in runs) == [0, 0, 1, 2]
     assert [run.divergence or run.problem for run in runs if not run.ok] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from actors.simulation.canary import run_with_bug
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from actors.simulation.triage import Case, digest, groups, page
+from actors.trace.reader import open_trace
 
 STALE = parse("brokers 3\nduration 10\nsteady yes\n2 create a 0,1\n4 ask-reassign a 0 1,0")
 """A schedule on which the canary's bug violates an invariant."""
@@ -98,6 +100,19 @@ def test_the_reports_name_a_violation_and_the_run_without_it(
     )
     assert "passes without" in html.read_text(encoding="utf-8")
     assert "new: " in capsys.readouterr().out
+
+
+def test_a_schedule_that_runs_again_names_the_page_at_its_violation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, kept = tmp_path / "schedule.txt", tmp_path / "kept"
+    file.write_text(STALE.text(), encoding="utf-8")
+    with canary.patch_bug():
+        assert cli(["simulate", "--schedule", str(file), "--workers", "1", "--keep", str(kept)]) == 1
+    (folder,) = kept.iterdir()
+    place, at = re.findall(r"page:   kafka-actors trace show (\S+) --ui --from (\S+)", capsys.readouterr().out)[0]
+    times = [delivery.at for delivery in open_trace(folder).deliveries()]
+    assert place == str(folder) and min(times) < float(at) <= max(times)
 
 
 def test_a_file_that_is_no_report_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
