@@ -33,13 +33,23 @@ class CleaningInvariants(Monitor):
 
     @invariant("retention removes only what its settings allow", "broker.md 5.5", lacks=FILES)
     def _retention_removes_only_what_is_allowed(self, fact: LogExpired) -> Iterator[str]:
-        """The retention removes records by size if retention.bytes is set, and else those that are old enough."""
+        """The retention removes records by size if retention.bytes is set, and else those that are old enough.
+
+        What the cleaner may have removed before, the retention has not removed.
+        """
         partition, topic = fact.partition, fact.partition.topic
         if any(int(size) >= 0 for size in self.znodes.overrides.get(topic, {}).get("retention.bytes", ())):
             return
         oldest_ms = self.znodes.least(topic, "retention.ms", WEEK_MS)
-        for offset, each in self.history.acknowledged.get(partition, {}).items():
+        acknowledged, later = self.history.acknowledged.get(partition, {}), set[bytes]()
+        for offset, each in sorted(acknowledged.items(), reverse=True):
             age_ms = 1000 * (self.now * FASTEST - each.sent)
+            if self.znodes.is_compacted(topic):
+                key = key_of(each.value)
+                may_be_cleaned = key in later or each.value.startswith(TOMBSTONE)
+                later.add(key)
+                if may_be_cleaned:
+                    continue
             if fact.before <= offset < fact.after and each.sent and age_ms < oldest_ms:
                 yield (
                     f"{partition}: node {fact.node} removed offset {offset}, which was sent {age_ms / 1000:.1f} s ago;"

@@ -36,8 +36,8 @@ class QuotaInvariants(Monitor):
 
     def __init__(self, observed: ObservedCluster) -> None:
         super().__init__(observed)
-        self._quotas = dict.fromkeys(itertools.product(SPENDERS, (PRODUCE, FETCH)), (math.inf, 0.0))
-        """User and quota -> bytes per second, infinite without a quota, and since when."""
+        self._quotas = dict.fromkeys(itertools.product(SPENDERS, (PRODUCE, FETCH)), ("", math.inf, 0.0))
+        """User and quota -> the path of the quota, bytes per second, infinite without a quota, and since when."""
         self._used: dict[Key, deque[tuple[float, int]]] = {}
         """The times of the last requests with a response, and their bytes, since the process must know the quota."""
         self._sent: dict[Key, deque[tuple[float, int]]] = {}
@@ -55,20 +55,20 @@ class QuotaInvariants(Monitor):
         return self._note_quota(fact.user, fact.quota)
 
     def _note_quota(self, user: str, quota: str) -> float:
-        """Return the bytes per second of a user, and note when they changed."""
-        nodes, rate = self.cluster.zookeeper.nodes, math.inf
+        """Return the bytes per second of a user, and note when they changed; the use of each quota is counted apart."""
+        nodes, rate, applied = self.cluster.zookeeper.nodes, math.inf, ""
         for path in (f"/config/users/{user}/clients/{CLIENT}", f"/config/users/{user}"):
             entries = json.loads((nodes[path].data or b"{}") if path in nodes else b"{}").get("config", {})
             if quota in entries:
-                rate = float(entries[quota])
+                applied, rate = path, float(entries[quota])
                 break
-        if self._quotas[user, quota][0] != rate:
-            self._quotas[user, quota] = rate, self.now
+        if self._quotas[user, quota][:2] != (applied, rate):
+            self._quotas[user, quota] = applied, rate, self.now
         return rate
 
     def _is_settled(self, fact: QuotaUsed) -> bool:
         """Return whether the process has had time to learn the quota."""
-        _, since = self._quotas[fact.user, fact.quota]
+        *_, since = self._quotas[fact.user, fact.quota]
         return min(self.now - since, self.nodes.healthy_for(fact.process[0])) > SLACK
 
     @invariant("a user gets no more than its quota", "KIP-13, KIP-55")
