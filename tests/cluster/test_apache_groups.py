@@ -62,6 +62,7 @@ def consumer(cluster: Mixed, **settings: object) -> Consumer:
             "session.timeout.ms": 10_000,
             "heartbeat.interval.ms": 500,
             "reconnect.backoff.max.ms": 500,
+            "coordinator.query.interval.ms": 5_000,  # a tenth of it while the coordinator is down: 60 s by default
             **settings,
         }
     )
