@@ -593,9 +593,7 @@ class MemoryListener:
             if charge is not None:
                 muted = self._muted_for(exchange)
                 if muted > 0:
-                    # a tiny rest may leave the time as it is, to the last digit: the call would be due again for ever
-                    later = max(muted, 0.001)
-                    self._network.timers.call_later(later, lambda: self._forward_later(exchange, listener))
+                    self._network.timers.call_later(muted, lambda: self._forward_later(exchange, listener))
                     return
                 allowed = throttle.cap(charge, allowed)
         if self.authorizer is not None:

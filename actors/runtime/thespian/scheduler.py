@@ -170,8 +170,10 @@ class VirtualScheduler:
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """See Scheduler.call_later."""
-        call = _VirtualCall(callback)
-        heappush(self._calls, (self.clock.now() + seconds, next(self._numbers), call))
+        call, due = _VirtualCall(callback), self.clock.now() + seconds
+        if seconds > 0:  # a rest that another clock measures may be too small to add: no time would pass
+            due = max(due, math.nextafter(self.clock.now(), math.inf))
+        heappush(self._calls, (due, next(self._numbers), call))
         return call
 
     def run(self, seconds: float = 0.0) -> None:
