@@ -99,8 +99,8 @@ class Timeline:
     def _controllers(self) -> drawing.Lane:
         elections = list(self._summary["elections"])
         boxes = []
-        for row, after in zip(elections, [*elections[1:], None], strict=False):
-            until = self.end if after is None else after.at
+        for following, row in enumerate(elections, 1):
+            until = elections[following].at if following < len(elections) else self.end
             died = [gone.died_at for gone in self._gone.get(row.node, ()) if row.at < gone.died_at < until]
             words = f"Broker {row.node} became the controller (epoch {row.epoch}) at {self._clock(row.at)}"
             boxes.append(

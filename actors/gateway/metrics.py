@@ -274,10 +274,12 @@ class MetricsGateway:
                     self._counters.count(count)
             case metrics.ReplicasCounts(counts):
                 for (topic, partition), replicas in counts:
-                    of_topic = self._replicas.get(topic, {})
+                    of_topic = self._replicas.setdefault(topic, {})
                     if replicas is not None:
-                        self._replicas.setdefault(topic, of_topic)[partition] = replicas
-                    elif of_topic.pop(partition, None) is not None and not of_topic:
+                        of_topic[partition] = replicas
+                    else:
+                        of_topic.pop(partition, None)
+                    if not of_topic:
                         del self._replicas[topic]
             case metrics.DropMetrics(names, dropped):
                 self._counters.drop(names, dropped)

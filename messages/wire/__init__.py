@@ -6,7 +6,7 @@
     decode_response(request_type, version, frame) -> (correlation_id, response)
     FrameReader().feed(data) -> frames
 
-    encoding_request, decoding_request, encoding_response, decoding_response: the same functions as generators
+    encoding_request, decoding_request, decoding_response: the same functions as generators
     encoding_response_pieces: a generator that returns the response in pieces, without a copy of the records
 
 Each error is a `WireError`. `messages.apis` lists the supported APIs and versions.
@@ -21,7 +21,6 @@ from messages.wire.codec import (
     encode_request,
     encode_response,
     encoding_request,
-    encoding_response,
     encoding_response_pieces,
 )
 from messages.wire.compiler import LongSteps, Steps

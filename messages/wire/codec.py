@@ -174,22 +174,14 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
     return header, parts, request
 
 
-def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """Encode a response in steps.
-
-    `parts` are the parts of a large response that were sent before `response` (`messages.parts`). The other arguments
-    and the errors are those of `encode_response`.
-    """
-    pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
-    return b"".join(pieces)
-
-
 def encoding_response_pieces(
     header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()
 ) -> Steps[Sequence[Piece]]:
     """Encode a response in steps, and return the frame in pieces.
 
-    The body of record batches is a piece of its own, so that it is not copied.
+    The body of record batches is a piece of its own, so that it is not copied. `parts` are the parts of a large
+    response that were sent before `response` (`messages.parts`). The other arguments and the errors are those of
+    `encode_response`.
     """
     key, version, correlation_id, _ = header
     api = API_BY_KEY.get(key) or _api(key, version)

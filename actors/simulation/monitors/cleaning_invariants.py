@@ -29,7 +29,7 @@ class CleaningInvariants(Monitor):
     def __init__(self, observed: ObservedCluster) -> None:
         super().__init__(observed)
         self._copied: dict[Process, deque[tuple[float, int]]] = {}
-        """Node -> the time and the bytes of its last copies."""
+        """Process -> the time and the bytes of its last copies."""
 
     @invariant("retention removes only what its settings allow", "broker.md 5.5", lacks=FILES)
     def _retention_removes_only_what_is_allowed(self, fact: LogExpired) -> Iterator[str]:
@@ -42,9 +42,10 @@ class CleaningInvariants(Monitor):
             return
         oldest_ms = self.znodes.least(topic, "retention.ms", WEEK_MS)
         acknowledged, later = self.history.acknowledged.get(partition, {}), set[bytes]()
+        is_compacted = self.znodes.is_compacted(topic)
         for offset, each in sorted(acknowledged.items(), reverse=True):
             age_ms = 1000 * (self.now * FASTEST - each.sent)
-            if self.znodes.is_compacted(topic):
+            if is_compacted:
                 key = key_of(each.value)
                 may_be_cleaned = key in later or each.value.startswith(TOMBSTONE)
                 later.add(key)

@@ -139,7 +139,7 @@ class ProducerInvariants(Monitor):
                 if value in places and b":" in value and transactional_id in self.history.transactions:
                     yield f"{partition}: {value!r} is visible twice"
                 places[value] = place
-        if any(self.observed.is_lossy(log) for log in self.states if log.topic == TRANSACTION_STATE):
+        if any(map(self.observed.is_lossy, self._coordinator_logs())):
             return
         for each in self.history.transactions.values():
             judged = {tp: values for tp, values in each.values.items() if self._is_judged(tp, each.born[tp.topic])}
@@ -163,8 +163,7 @@ class ProducerInvariants(Monitor):
         an uncommitted record lists a partition, a request to add that partition is answered without a new record. If
         the uncommitted record is then truncated, the next coordinator does not know the partition.
         """
-        logs = [log for log in self.states if log.topic == TRANSACTION_STATE]
-        if any(self.observed.is_lossy(log) or log in self.replicas.truncated for log in logs):
+        if any(self.observed.is_lossy(log) or log in self.replicas.truncated for log in self._coordinator_logs()):
             return
         for partition, read in self.history.read_committed.items():
             is_open = read.stable != read.high_watermark
@@ -200,6 +199,10 @@ class ProducerInvariants(Monitor):
         deleted_at = self.history.buried.get(partition, {}).get(key, math.inf)
         is_forgotten = 1000 * FASTEST * (self.now - deleted_at) > kept_ms
         return is_forgotten or any(place > offset and key_of(later) == key for place, later in read.items())
+
+    def _coordinator_logs(self) -> list[TopicPartition]:
+        """Return the partitions that have the states of transactions."""
+        return [log for log in self.states if log.topic == TRANSACTION_STATE]
 
     def _is_judged(self, partition: TopicPartition, born: int) -> bool:
         """Return whether a partition must have all its committed records. `born` identifies its topic's creation."""
