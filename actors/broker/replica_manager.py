@@ -150,8 +150,8 @@ class ReplicaManagerActor(FlowActor):
                 return self.call_adapter(*instruction)
             case RenameDeletedLog(path):
                 return rename_deleted(path, *map(self.port, ("logs", "disk", "random")))
-            case hosting.CreatePartition():
-                return self.createActor(PartitionActor)
+            case hosting.CreatePartitions(count):
+                return tuple([self.createActor(PartitionActor) for _ in range(count)])
             case hosting.DismissPartition(actor):
                 self.send(actor, ActorExitRequest())
             case hosting.RemoveLater(path):

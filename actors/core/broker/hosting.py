@@ -90,8 +90,10 @@ RoleOrder = broker.BecomeLeader | broker.BecomeFollower
 
 
 @attrs.frozen
-class CreatePartition(conversation.Instruction):
-    """An effect: create the actor of a partition. The result is its address."""
+class CreatePartitions(conversation.Instruction):
+    """An effect: create the actors of this number of partitions. The result is their addresses."""
+
+    count: int
 
 
 @attrs.frozen
@@ -320,9 +322,7 @@ class ReplicaManager:
         leading = 0
         left: list[TopicPartition] = []
         for window in chunks(self._roles.leading.values(), PARTITIONS_AT_ONCE):
-            taken = yield from self._take_roles(
-                window, lambda order, log, host: broker.become_leader(order, log, host, self._id_of(order))
-            )
+            taken = yield from self._take_roles(window, broker.become_leader)
             self._note_leaderships(taken)
             left += [order.partition for _, order, result in taken if result.leads]
             if len(left) >= conversation.SLICE:
@@ -338,17 +338,14 @@ class ReplicaManager:
         for window in chunks(self._roles.following.values(), PARTITIONS_AT_ONCE):
             taken = yield from self._take_roles(
                 window,
-                lambda order, log, host: broker.BecomeFollower(
-                    order, log, host, order.leader in alive, self._id_of(order)
+                lambda order, log, host, topic_id: broker.BecomeFollower(
+                    order, log, host, order.leader in alive, topic_id
                 ),
             )
             following += yield from self._fetch(taken)
             self._note_leaderships(taken)
         if following:
             self._log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
-
-    def _id_of(self, order: LeaderAndIsrPartitionState) -> str:
-        return self._ids.get(order.partition.topic, "") if self._ids else ""
 
     def _fetch(self, taken: Sequence[Taken]) -> Flow[int]:
         """Start to fetch the partitions that have a new role, each from its leader.
@@ -384,22 +381,29 @@ class ReplicaManager:
         self,
         orders: Sequence[LeaderAndIsrPartitionState],
         become: Callable[
-            [LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None], RoleOrder
+            [LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None, str], RoleOrder
         ],
     ) -> Flow[list[Taken]]:
         """Send these states to their partitions (rule 4); return the accepted states with the partitions' replies."""
         taken: list[Taken] = []
+        ids = self._ids
         placed: list[
             tuple[Address, LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None]
         ] = []
-        for order in orders:
-            tp, host, error_code = order.partition, None, errors.KAFKA_STORAGE_ERROR
+        tps = [order.partition for order in orders]
+        new = [tp for tp in tps if tp not in self.actors and name_verdict(tp) == errors.NONE]
+        if new:
+            created = cast("tuple[Address, ...]", (yield CreatePartitions(len(new))))
+            self.actors.update(zip(new, created, strict=True))
+            self._news += map(partition.Hosting, new, created)
+        hosts = dict.fromkeys(new)
+        for tp, order in zip(tps, orders, strict=True):
             actor = self.actors.get(tp)
-            if actor is None and tp not in self.actors and (error_code := name_verdict(tp)) == errors.NONE:
-                actor, host = (yield from self._host(tp)), self.topics[tp.topic]
             if actor is not None:
+                host = self.topics[tp.topic] if hosts and tp in hosts else None
                 placed.append((actor, order, self._place(tp, order.is_new), host))
             else:
+                error_code = errors.KAFKA_STORAGE_ERROR if tp in self.actors else name_verdict(tp)
                 self._errors.append(PartitionError(tp, error_code))
                 self._log_ignored(order, error_code)
         yield from self.notify()
@@ -407,7 +411,10 @@ class ReplicaManager:
             yield conversation.Pause()
         while placed:
             results = yield from conversation.ask_all(
-                [(actor, become(order, log, host)) for actor, order, log, host in placed]
+                [
+                    (actor, become(order, log, host, ids.get(order.partition.topic, "") if ids else ""))
+                    for actor, order, log, host in placed
+                ]
             )
             asked, placed = placed, []
             looks: dict[float, list[Address]] = {}
@@ -430,6 +437,7 @@ class ReplicaManager:
                     if self.directories.futures and log is not None:
                         yield from self._resume_move(order.partition)
                 yield from self._role_taken(order, result)
+            yield from self._publish_replicas(conversation.SLICE)
             for at, leaders in looks.items():
                 yield Send(self._start.isr_keeper, partition.ScheduleFollowerCheck(at, tuple(leaders)))
             for directory, storage_error in failures.items():
@@ -439,27 +447,32 @@ class ReplicaManager:
             ]
         return taken
 
-    def _role_taken(self, order: LeaderAndIsrPartitionState, result: broker.RoleTaken) -> Flow[None]:
-        """Record a partition's reply to its new state."""
-        tp = order.partition
-        self._errors.append(PartitionError(tp, result.error_code))
-        if result.error_code != errors.NONE:
-            self._log_ignored(order, result.error_code, result.leader_epoch)
-        if result.error_code != errors.KAFKA_STORAGE_ERROR:
-            if result.error_code == errors.NONE and tp in self._unled:
-                del self._unled[tp]
-                yield self._report()
-            if result.error_code == errors.NONE and not result.leads:
-                yield from self._count_replicas(tp, 0)
-            elif result.error_code == errors.NONE and result.leader_epoch == order.leader_epoch:
-                yield from self._count_replicas(tp, len(order.replicas))  # an order older than the role counts nothing
-            self._counts.count(tp, result.leads, result.health_flags)
-        elif result.has_log and not result.storage_error:
+    def _role_taken(self, order: LeaderAndIsrPartitionState, result: broker.RoleTaken) -> Iterable[conversation.Step]:
+        """Record a partition's reply to its new state; return the effects, usually none."""
+        tp, error_code = order.partition, result.error_code
+        self._errors.append(PartitionError(tp, error_code))
+        if error_code != errors.NONE:
+            self._log_ignored(order, error_code, result.leader_epoch)
+        if error_code == errors.KAFKA_STORAGE_ERROR:
+            return self._role_failed(tp, result)
+        if error_code == errors.NONE and not result.leads:
+            self._count_replicas(tp, 0)
+        elif error_code == errors.NONE and result.leader_epoch == order.leader_epoch:
+            self._count_replicas(tp, len(order.replicas))  # an order older than the role counts nothing
+        self._counts.count(tp, result.leads, result.health_flags)
+        if error_code == errors.NONE and tp in self._unled:
+            del self._unled[tp]
+            return (self._report(),)
+        return ()
+
+    def _role_failed(self, tp: TopicPartition, result: broker.RoleTaken) -> Flow[None]:
+        """Record that a partition did not take its role because of its log (rules 4 and 5)."""
+        if result.has_log and not result.storage_error:
             self._unled[tp] = None
-        else:
-            yield from self._take_offline(tp)
-            if not result.storage_error:  # the log directory stays online, but has no log of this partition
-                self.directories.forget(tp)
+            return
+        yield from self._take_offline(tp)
+        if not result.storage_error:  # the log directory stays online, but has no log of this partition
+            self.directories.forget(tp)
 
     def _log_ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
         """Log why a partition's new state is ignored; at level INFO if the same state arrived before."""
@@ -581,16 +594,10 @@ class ReplicaManager:
 
     # ------------------------------------------------------------------------------------------------ hosted partitions
 
-    def _host(self, tp: TopicPartition) -> Flow[Address]:
-        """Create the actor of a partition."""
-        actor = self.actors[tp] = yield CreatePartition()
-        self._news.append(partition.Hosting(tp, actor))
-        return actor
-
     def _dismiss(self, tp: TopicPartition, gone: bool = False) -> Flow[None]:
         yield DismissPartition(self.actors[tp])
         self._counts.remove(tp)
-        yield from self._count_replicas(tp, None)
+        self._count_replicas(tp, None)
         self._news.append(partition.Hosting(tp, None, gone))
         if tp.topic in INTERNAL_TOPICS:
             self._led.pop(tp, None)
@@ -607,16 +614,16 @@ class ReplicaManager:
         for topic, number in partitions:
             yield from self._take_offline(TopicPartition(topic, number))
 
-    def _count_replicas(self, tp: TopicPartition, replicas: int | None) -> Flow[None]:
-        """Publish the number of replicas of a led partition, 0 for other partitions, None to drop the metric."""
+    def _count_replicas(self, tp: TopicPartition, replicas: int | None) -> None:
+        """Count the replicas of a led partition, 0 for other partitions, None to drop the metric."""
         self._replicas.append((tp, replicas))
-        if len(self._replicas) == conversation.SLICE:
-            yield from self._publish_replicas()
 
-    def _publish_replicas(self) -> Flow[None]:
-        counts, self._replicas = tuple(self._replicas), []
-        if counts:
-            yield Send(self._start.metrics, ReplicasCounts(counts))
+    def _publish_replicas(self, least: int = 1) -> Flow[None]:
+        """Send the counts of replicas if there are at least `least`."""
+        if len(self._replicas) >= least:
+            for counts in conversation.slices(self._replicas):
+                yield Send(self._start.metrics, ReplicasCounts(tuple(counts)))
+            self._replicas = []
 
     def _note_leaderships(self, taken: Iterable[Taken]) -> None:
         """Record which partitions of internal topics have changed their role, for the coordinators (rule 8)."""
