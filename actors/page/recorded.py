@@ -74,8 +74,8 @@ MARKS = 1_000
 MOST_DRAWN = 500
 
 _QUIET = (
-    *(declarations.ControllerEvent, declarations.ControllerEventHandled, declarations.BrokersRead),
-    *(declarations.BrokerResponse, declarations.EventWithoutEffect, declarations.PendingEvent),
+    *(declarations.ControllerEvent, declarations.BrokersRead, declarations.BrokerResponse),
+    *(declarations.EventWithoutEffect, declarations.PendingEvent),
 )
 """Facts that are no steps of their own."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from actors.trace.reader import TraceDelivery, TraceRun, time_of
 from messages.facts import declarations
-from messages.facts.declarations import ControllerEvent, ControllerEventHandled, Fact, NodeRun
+from messages.facts.declarations import ControllerEvent, Fact, NodeRun
 from messages.facts.run_facts import RunReader
 from messages.facts.trace_facts import fill_event
 from messages.trace.endings import RUNNING
@@ -133,9 +133,8 @@ class FactFollower:
         """Yield the facts that were found, each with its event, if that is one of the last EVENTS of its run."""
         events = self._events.setdefault(run, {})
         for fact in self._found:
-            if isinstance(fact, ControllerEvent | ControllerEventHandled):
-                event = fact if isinstance(fact, ControllerEvent) else fact.event
-                events[event.place.n] = event
+            if isinstance(fact, ControllerEvent):
+                events[fact.place.n] = fact
                 if len(events) > EVENTS:
                     del events[next(iter(events))]
             else:

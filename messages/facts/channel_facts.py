@@ -10,14 +10,8 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIs
 from messages.apis.stop_replica import StopReplicaResponse
 from messages.channel import StartChannel
 from messages.errors import NONE
+from messages.facts import declarations
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import (
-    BrokerResponse,
-    LeaderAndIsrSent,
-    ReplicaDeletionFailed,
-    RequestFailed,
-    TracePosition,
-)
 from messages.network import ChannelPart, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, PartitionErrorsPart
 from messages.trace.schema import TraceRecord
@@ -29,10 +23,10 @@ class _Channel:
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
-        self.queue: list[list[LeaderAndIsrSent]] = []
+        self.queue: list[list[declarations.LeaderAndIsrSent]] = []
         self.states: list[LeaderAndIsrPartitionState] = []
         self.errors: list[PartitionError] = []
-        self.answered: TracePosition | None = None
+        self.answered: declarations.TracePosition | None = None
 
 
 class ChannelFacts:
@@ -43,13 +37,13 @@ class ChannelFacts:
         self._channels: dict[str, _Channel] = {}
         """Channels by actor address."""
 
-    def note_response(self, place: TracePosition, record: TraceRecord) -> None:
+    def note_response(self, place: declarations.TracePosition, record: TraceRecord) -> None:
         """Note the position of a response, if its receiver is a controller's channel."""
         channel = self._channels.get(record.receiver)
         if channel is not None:
             channel.answered = place
 
-    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+    def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         if isinstance(message, StartChannel):
             self._channels[record.receiver] = _Channel(message.broker_id)
@@ -68,7 +62,9 @@ class ChannelFacts:
                 states, channel.states = [*channel.states, *message.partition_states], []
                 channel.queue.append(
                     [
-                        LeaderAndIsrSent(place, channel.broker, each.partition, each.leader, each.leader_epoch)
+                        declarations.LeaderAndIsrSent(
+                            place, channel.broker, each.partition, each.leader, each.leader_epoch
+                        )
                         for each in states
                     ]
                 )
@@ -78,17 +74,19 @@ class ChannelFacts:
             case Received():
                 self._emit_response_facts(place, channel, message)
             case TransmitFailed():
-                self._emit(RequestFailed(place, channel.broker, message.reason))
+                self._emit(declarations.RequestFailed(place, channel.broker, message.reason))
                 channel.queue = [[each._replace(why=message.reason) for each in sent] for sent in channel.queue]
 
-    def _emit_response_facts(self, place: TracePosition, channel: _Channel, received: Received) -> None:
+    def _emit_response_facts(self, place: declarations.TracePosition, channel: _Channel, received: Received) -> None:
         """Emit the facts of a response. A LeaderAndIsr response answers the first LeaderAndIsr request in the queue."""
         errors, channel.errors = channel.errors, []
         response = received.response
         if isinstance(response, StopReplicaResponse):
             for failed in (*errors, *response.partition_errors):
                 if failed.error_code != NONE:
-                    self._emit(ReplicaDeletionFailed(place, channel.broker, failed.partition, failed.error_code))
+                    self._emit(
+                        declarations.ReplicaDeletionFailed(place, channel.broker, failed.partition, failed.error_code)
+                    )
         if isinstance(response, LeaderAndIsrResponse) and channel.queue:
             codes = {each.partition: each.error_code for each in (*errors, *response.partition_errors)}
             for each in channel.queue.pop(0):
@@ -97,12 +95,12 @@ class ChannelFacts:
 
     def end(self) -> None:
         """At the end of the run, emit the requests that have no response, and the last response of each broker."""
-        last: dict[int, TracePosition] = {}
+        last: dict[int, declarations.TracePosition] = {}
         for each in self._channels.values():
             if each.answered is not None:
                 last[each.broker] = max(each.answered, last.get(each.broker, each.answered))
         for broker, place in last.items():
-            self._emit(BrokerResponse(place, broker))
+            self._emit(declarations.BrokerResponse(place, broker))
         for channel in self._channels.values():
             for sent in channel.queue:
                 for request in sent:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import attrs
 from thespian.actors import WakeupMessage
 
-from messages import errors
+from messages import errors, zookeeper
 from messages.apis.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.apis.create_partitions import CreatePartitionsResponse
@@ -34,19 +34,6 @@ from messages.topic_deletion import DeletionPlan, DeletionSets, QueueDeletions
 from messages.trace.endings import KILLED
 from messages.trace.schema import TraceRecord
 from messages.vocabulary import Message
-from messages.zookeeper.brokers import Brokers
-from messages.zookeeper.configs import BrokerConfigs, SetBrokerConfig, SetTopicConfig, TopicConfigs
-from messages.zookeeper.controller import Elected
-from messages.zookeeper.partition_states import (
-    CreatePartitionStates,
-    PartitionStates,
-    UpdatePartitionStates,
-    WriteResults,
-)
-from messages.zookeeper.reassignments import RemoveReassignments
-from messages.zookeeper.topic_deletion import DeleteTopics, RequestTopicDeletion
-from messages.zookeeper.topics import Assignments, CreateTopic, SetAssignments, TopicAssignment, TopicExists
-from messages.zookeeper.watching import StopWatching
 
 CONTROLLER = "ControllerActor"
 WAITING = "MetadataCacheActor."
@@ -228,7 +215,7 @@ class ControllerFacts:
         self._idle(controller, number)
         queued = controller.queue.pop(0).event
         event = queued._replace(waited=values[EVENT_WAIT], took=values[EVENT_TIME])
-        self._emit(declarations.ControllerEventHandled(event.place, event))
+        self._emit(event)
         if event.place.n not in controller.writing and event.kind not in RESPONSES:
             self._emit(declarations.EventWithoutEffect(event.place, event, "there was nothing to be done"))
         controller.writing.clear()
@@ -247,27 +234,27 @@ class ControllerFacts:
             if record.actor == "ZkBridgeActor" and not name.startswith(READS):
                 controller.writing.add(record.event_id)
         match question:
-            case CreatePartitionStates() | UpdatePartitionStates():
+            case zookeeper.CreatePartitionStates() | zookeeper.UpdatePartitionStates():
                 self._asked[key] = place, question.states
-            case SetAssignments(topics):
+            case zookeeper.SetAssignments(topics):
                 self._unconfirmed[key] = [*_assignments(place, topics, written=True)]
-            case CreateTopic(topic):
+            case zookeeper.CreateTopic(topic):
                 self._unconfirmed[key] = [*_assignments(place, (topic,), written=True)]
-            case SetTopicConfig(name, entries):
+            case zookeeper.SetTopicConfig(name, entries):
                 self._unconfirmed[key] = [self._changed_overrides(place, f"topic {name}", entries)]
-            case SetBrokerConfig(name, entries):
+            case zookeeper.SetBrokerConfig(name, entries):
                 self._unconfirmed[key] = [self._changed_overrides(place, f"broker {name}", entries)]
-            case RequestTopicDeletion(topic):
+            case zookeeper.RequestTopicDeletion(topic):
                 self._unconfirmed[key] = [declarations.TopicDeletionStep(place, "asked", (topic,))]
-            case DeleteTopics(topics):
+            case zookeeper.DeleteTopics(topics):
                 self._unconfirmed[key] = [declarations.TopicDeletionStep(place, "deleted", topics)]
             case QueueDeletions(topics):
                 self._unconfirmed[key] = [
                     declarations.TopicDeletionStep(place, "queued", tuple(each.topic for each in topics))
                 ]
-            case RemoveReassignments(requests):
+            case zookeeper.RemoveReassignments(requests):
                 self._unconfirmed[key] = [declarations.ReassignmentRequestRemoved(place, *each) for each in requests]
-            case StopWatching(event_names) if controller is not None and BrokerChange.__name__ in event_names:
+            case zookeeper.StopWatching(event_names) if controller is not None and BrokerChange.__name__ in event_names:
                 controller.in_office = False
                 self._emit(declarations.ControllerResigned(place, controller.broker, ""))
 
@@ -276,22 +263,22 @@ class ControllerFacts:
         controller, result = self._controllers.get(record.receiver), answer.result
         key = record.receiver, answer.id
         confirmed = self._unconfirmed.pop(key, [])
-        if not isinstance(result, Failure | TopicExists):
+        if not isinstance(result, Failure | zookeeper.TopicExists):
             for fact in confirmed:
                 self._emit(fact)
         match result:
-            case WriteResults(results):
+            case zookeeper.WriteResults(results):
                 asked, states = self._asked.pop(key, (place, ()))
                 by = f"controller {controller.broker}" if controller else f"broker {place.node}, which leads it,"
                 for (partition, state), (_, code, version) in zip(states, results, strict=False):
                     if code == OK:
                         written = partition, state.leader, state.leader_epoch, state.isr
                         self._state(declarations.StateWrite(asked, *written, by, place.at, None, version))
-            case TopicConfigs(configs):
+            case zookeeper.TopicConfigs(configs):
                 self._configs.update((f"topic {each.topic}", dict(each.entries)) for each in configs)
-            case BrokerConfigs(configs):
+            case zookeeper.BrokerConfigs(configs):
                 self._configs.update((f"broker {each.broker}", dict(each.entries)) for each in configs)
-            case Assignments(topics):
+            case zookeeper.Assignments(topics):
                 for assigned in _assignments(place, topics, written=False):
                     self._emit(assigned)
             case DeletionPlan(steps):
@@ -301,14 +288,14 @@ class ControllerFacts:
         if controller is None:
             return
         match result:
-            case Elected(epoch):
+            case zookeeper.Elected(epoch):
                 controller.in_office = True
                 self._emit(declarations.ControllerElected(place, controller.broker, epoch))
-            case Brokers(brokers):
+            case zookeeper.Brokers(brokers):
                 self._emit(
                     declarations.BrokersRead(place, controller.broker, {each.id: each.epoch for each in brokers})
                 )
-            case PartitionStates(states_read):
+            case zookeeper.PartitionStates(states_read):
                 for partition, read, _ in states_read:
                     if read is not None:
                         found = partition, read.leader, read.leader_epoch, read.isr
@@ -357,7 +344,7 @@ def _about(event: Event) -> str:
 
 
 def _assignments(
-    place: declarations.TracePosition, topics: tuple[TopicAssignment, ...], written: bool
+    place: declarations.TracePosition, topics: tuple[zookeeper.TopicAssignment, ...], written: bool
 ) -> Iterator[declarations.ReplicasAssigned]:
     """Yield the assignments of a message's topics."""
     for topic, partitions, *_ in topics:

@@ -18,14 +18,8 @@ from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from messages.cluster import TopicPartition
+from messages.facts import declarations
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import (
-    CoordinatorPartitionRead,
-    TracePosition,
-    TransactionDecision,
-    TransactionMarked,
-    TransactionRequest,
-)
 from messages.facts.open_requests import OpenClientRequests
 from messages.groups import LoadEnded
 from messages.network import ClientResponse
@@ -48,12 +42,12 @@ class CoordinatorFacts:
     def __init__(self, emit: Emit, open_requests: OpenClientRequests) -> None:
         self._emit = emit
         self._open = open_requests
-        self._requests: dict[tuple[int, str], TransactionRequest] = {}
+        self._requests: dict[tuple[int, str], declarations.TransactionRequest] = {}
         """Responses that a decision may follow, by cause and transactional id (rule 2)."""
         self._first_appends: dict[str, int] = {}
         """The delivery of the first appended change, by actor; the partition was loaded before it."""
 
-    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+    def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         match message:
             case ClientResponse() if record.sender.rpartition(".")[0] in (COORDINATOR, IDS):
@@ -64,13 +58,13 @@ class CoordinatorFacts:
                 self._read_decisions(place, record, message)
             case PartitionsMarked():
                 producer = message.transactional_id, message.producer_id, message.producer_epoch
-                self._emit(TransactionMarked(place, *producer, message.partitions))
+                self._emit(declarations.TransactionMarked(place, *producer, message.partitions))
             case LoadEnded() | TransactionsLoaded():
                 topic = "__consumer_offsets" if isinstance(message, LoadEnded) else "__transaction_state"
                 log = TopicPartition(topic, message.partition)
-                self._emit(CoordinatorPartitionRead(place, log, message.unreadable, message.error_code))
+                self._emit(declarations.CoordinatorPartitionRead(place, log, message.unreadable, message.error_code))
 
-    def _read_response(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
+    def _read_response(self, place: declarations.TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the coordinator's response to a request."""
         found = self._open.request(responded.connection, responded.correlation_id)
         if found is None or not isinstance(asked := found.request, _Request) or not asked.transactional_id:
@@ -79,7 +73,7 @@ class CoordinatorFacts:
         code = next(filter(None, codes_of(response)), errors.NONE)
         if isinstance(response, InitProducerIdResponse) and code == errors.NONE:
             given = response.producer_id, response.producer_epoch
-        request = TransactionRequest(
+        request = declarations.TransactionRequest(
             *(place, asked.transactional_id, type(asked).__name__.removesuffix("Request"), *given, code),
             asked.partitions if isinstance(asked, AddPartitionsToTxnRequest) else (),
             asked.group_id if isinstance(asked, AddOffsetsToTxnRequest) else "",
@@ -89,13 +83,13 @@ class CoordinatorFacts:
         if isinstance(asked, DECIDING):
             self._requests[record.cause, request.transactional_id] = request
 
-    def _read_decisions(self, place: TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
+    def _read_decisions(self, place: declarations.TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
         """Read a request to send markers; each marker shows a decision."""
         for marker in sent.markers:
             request = self._requests.pop((record.cause, marker.transactional_id), None)
             first = self._first_appends.get(record.sender)
             self._emit(
-                TransactionDecision(
+                declarations.TransactionDecision(
                     *(place, marker.transactional_id, marker.producer_id, marker.producer_epoch, marker.commit),
                     marker.partitions,
                     request.api if request is not None else "",

@@ -33,9 +33,9 @@ class TracePosition(NamedTuple):
 class ControllerEvent(NamedTuple):
     """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
-    The number of the event's delivery is also the event id: `place.n == place.event_id`. `waited` and `took` are in
-    milliseconds, None if the end of the event is not recorded. `client` is the client id if the event is a client's
-    request.
+    The number of the event's delivery is also the event id: `place.n == place.event_id`. `waited` (in the queue) and
+    `took` (in the handler) are in milliseconds, None until the event has ended: then a run shows it a second time.
+    `client` is the client id if the event is a client's request.
     """
 
     place: TracePosition
@@ -61,13 +61,6 @@ class ControllerEvent(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.words} ({self.name}, delivery {self.place.n})"
-
-
-class ControllerEventHandled(NamedTuple):
-    """A controller handled an event; `event` says how long it waited in the queue and how long the handler took."""
-
-    place: TracePosition
-    event: ControllerEvent
 
 
 class StateWrite(NamedTuple):

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 
-from messages import log_results
+from messages import log_results, network
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed, MergeMetadata, StageMetadata
@@ -16,14 +16,6 @@ from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests
 from messages.log_cleaner import CLEANED, LogCleaned
-from messages.network import (
-    AccessDenied,
-    AuthenticationsFailed,
-    ClientResponse,
-    ClientResponses,
-    FaultInjected,
-    TransmitFailed,
-)
 from messages.node import NodeFailed, NodeFaultInjected, StopNode
 from messages.partition import ChangeIsr, Configure, ThrottleReplicas, ThrottleReplication
 from messages.response_codes import codes_with_subjects
@@ -83,15 +75,15 @@ class NodeFacts:
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         match message:
-            case ClientResponse():
+            case network.ClientResponse():
                 self._errors(place, message)
-            case ClientResponses():
+            case network.ClientResponses():
                 for each in message.responses:
                     self._errors(place, each)
-            case AccessDenied(denials):
+            case network.AccessDenied(denials):
                 for denial in denials:
                     self._emit(declarations.OperationDenied(place, *denial))
-            case AuthenticationsFailed(failures):
+            case network.AuthenticationsFailed(failures):
                 for failed in failures:
                     self._emit(declarations.AuthenticationFailures(place, *failed))
             case ClientsThrottled(throttles):
@@ -99,7 +91,7 @@ class NodeFacts:
                     self._emit(declarations.ClientThrottled(place, *throttle))
             case LogCleaned(path, state, figures) if state == CLEANED and figures[2] != figures[3]:
                 self._emit(declarations.LogPartCleaned(place, partition_of_log(path), *figures[:4]))
-            case FaultInjected():
+            case network.FaultInjected():
                 self._emit(
                     declarations.InjectedFaultReturned(
                         place, message.fault, message.value, message.api, message.client_id
@@ -131,7 +123,7 @@ class NodeFacts:
                 for broker, end, fetched_ago, caught_up_ago in message.lagging:
                     behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag, message.zk_version
                     self._emit(declarations.FollowerLagged(place, message.partition, message.leader, broker, *behind))
-            case TransmitFailed():
+            case network.TransmitFailed():
                 fetcher = _FETCHER.match(message.channel)
                 if fetcher is not None:
                     self._emit(declarations.FetchFailed(place, int(fetcher[1]), message.reason))
@@ -198,7 +190,7 @@ class NodeFacts:
             self._registered.append((UNKNOWN_BROKER_EPOCH, first.at))
         self._emit(declarations.NodeRun(last, first.at, ending, tuple(self._registered)))
 
-    def _errors(self, place: declarations.TracePosition, responded: ClientResponse) -> None:
+    def _errors(self, place: declarations.TracePosition, responded: network.ClientResponse) -> None:
         """Emit the error codes in a response to a client or broker."""
         api = type(responded.response).__name__.removesuffix("Response")
         found = Counter(each for each in codes_with_subjects(responded.response) if each[0])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from messages import network, store
+from messages import network, store, zookeeper
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
@@ -31,14 +31,6 @@ from messages.trace.forms import Boxed
 from messages.trace.schema import NO_PAYLOAD, Payload
 from messages.transactions import AddToTransaction, PartitionsMarked, SendMarkers
 from messages.vocabulary import AnyMessage
-from messages.zookeeper.brokers import BrokerRegistered, Brokers
-from messages.zookeeper.controller import Elected
-from messages.zookeeper.partition_states import (
-    CreatePartitionStates,
-    PartitionStates,
-    UpdatePartitionStates,
-    WriteResults,
-)
 
 
 class PartitionValues(NamedTuple):
@@ -196,17 +188,17 @@ def _single(came: network.ClientRequest) -> RecordValues:
 # ------------------------------------------------------------------------------------------------ ZooKeeper
 
 
-def _brokers(found: Brokers) -> RecordValues:
+def _brokers(found: zookeeper.Brokers) -> RecordValues:
     epochs = {each.id: each.epoch for each in found.brokers}
     return RecordValues(brokers=sorted(epochs), broker_epochs=[epochs[broker] for broker in sorted(epochs)])
 
 
-def _read(found: PartitionStates) -> RecordValues:
+def _read(found: zookeeper.PartitionStates) -> RecordValues:
     states = [_state(partition, state) for partition, state, _ in found.states if state is not None]
     return RecordValues(states=states)
 
 
-def _results(written: WriteResults) -> RecordValues:
+def _results(written: zookeeper.WriteResults) -> RecordValues:
     states = [_state(partition, None) for partition, code, _ in written.results if code == store.OK]
     return RecordValues(states=states)
 
@@ -325,14 +317,14 @@ _declare_reader(UpdateMetadataRequest, _order, _INSIDE)
 _declare_reader(LeaderAndIsrPart, _part, _INSIDE)
 _declare_reader(StopReplicaPart, _part, _INSIDE)
 _declare_reader(UpdateMetadataPart, _part, _INSIDE)
-_declare_reader(CreatePartitionStates, _written, _INSIDE)
-_declare_reader(UpdatePartitionStates, _written, _INSIDE)
+_declare_reader(zookeeper.CreatePartitionStates, _written, _INSIDE)
+_declare_reader(zookeeper.UpdatePartitionStates, _written, _INSIDE)
 _declare_reader(QueueDeletions, lambda queued: RecordValues(topics=[each.topic for each in queued.topics]), _INSIDE)
-_declare_reader(Elected, lambda elected: RecordValues(epoch=elected.epoch), _INSIDE)
-_declare_reader(Brokers, _brokers, _INSIDE)
-_declare_reader(BrokerRegistered, lambda registered: RecordValues(broker_epochs=[registered.epoch]), _INSIDE)
-_declare_reader(PartitionStates, _read, _INSIDE)
-_declare_reader(WriteResults, _results, _INSIDE)
+_declare_reader(zookeeper.Elected, lambda elected: RecordValues(epoch=elected.epoch), _INSIDE)
+_declare_reader(zookeeper.Brokers, _brokers, _INSIDE)
+_declare_reader(zookeeper.BrokerRegistered, lambda registered: RecordValues(broker_epochs=[registered.epoch]), _INSIDE)
+_declare_reader(zookeeper.PartitionStates, _read, _INSIDE)
+_declare_reader(zookeeper.WriteResults, _results, _INSIDE)
 
 
 def values_of(name: str, payload: Payload) -> RecordValues:

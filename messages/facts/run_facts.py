@@ -101,47 +101,28 @@ class GroupFacts:
             self._emit(declarations.GroupMemberAction(place, group, _TIMERS[type(due)]))
 
 
-_ALL = re.compile(b"")
 _TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)Response"'
 _JOINED = rb'"JoinGroupResponse"'
 _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
+_ALWAYS = (
+    "AccessDenied AuthenticationsFailed Ask ClientsThrottled Configure FaultInjected GroupChanged "
+    "LeaderAndIsrPart LeaderAndIsrRequest LoadEnded LogCleaned LogFailed NodeFailed NodeFaultInjected "
+    "PartitionsMarked SendMarkers SessionState StartChannel StartGroup StateChangesRefused StopNode "
+    "ThrottleReplicas ThrottleReplication TransactionsLoaded TransmitFailed"
+).split()
 DECODED: dict[str, re.Pattern[bytes]] = {
-    "AccessDenied": _ALL,
-    "AuthenticationsFailed": _ALL,
+    **dict.fromkeys(_ALWAYS, re.compile(b"")),
     "Answer": re.compile(rb'"result":\["(?!RoleTaken")'),
-    "Ask": _ALL,
     "BatchesAppended": re.compile(b"__transaction_state"),
     "ChangeIsr": re.compile(b'"grows":false'),
     "ChannelPart": re.compile(b'"PartitionErrorsPart"'),
     "ClientResponse": re.compile(b"|".join((_TRANSACTIONAL, _JOINED, _HAS_ERROR))),
     "ClientResponses": re.compile(_HAS_ERROR),
-    "ClientsThrottled": _ALL,
-    "Configure": _ALL,
-    "FaultInjected": _ALL,
     "Forwarded": re.compile(rb'"(JoinGroup|LeaveGroup)Request"'),
-    "GroupChanged": _ALL,
-    "LeaderAndIsrPart": _ALL,
-    "LeaderAndIsrRequest": _ALL,
-    "LoadEnded": _ALL,
-    "LogCleaned": _ALL,
-    "LogFailed": _ALL,
-    "NodeFailed": _ALL,
-    "NodeFaultInjected": _ALL,
-    "PartitionsMarked": _ALL,
     "Received": re.compile(b'"(LeaderAndIsr|StopReplica)Response"'),
     "Samples": re.compile(EVENT_TIME.encode()),
-    "SendMarkers": _ALL,
-    "SessionState": _ALL,
-    "StartChannel": _ALL,
-    "StartGroup": _ALL,
-    "StateChangesRefused": _ALL,
-    "StopNode": _ALL,
-    "ThrottleReplicas": _ALL,
-    "ThrottleReplication": _ALL,
-    "TransactionsLoaded": _ALL,
     "Transmit": re.compile(b'"LeaderAndIsrRequest"'),
-    "TransmitFailed": _ALL,
     "WatchEvent": re.compile(b'"/controller"'),
 }
 """Types of messages that have facts, with a pattern that the payload of such a message contains."""

@@ -150,14 +150,11 @@ def merge_runs(of_runs: Iterable[Iterable[declarations.Fact]]) -> TraceFacts:
         events: dict[int, declarations.ControllerEvent] = {}
         found: list[declarations.Fact] = []
         for fact in of_run:
-            match fact:
-                case declarations.ControllerEvent():
-                    events[fact.place.n] = fact
-                case declarations.ControllerEventHandled(_, event):
-                    events[event.place.n] = event
-                    gathered.append(event)
-                case _:
-                    found.append(fact)
+            if isinstance(fact, declarations.ControllerEvent):
+                events[fact.place.n] = fact
+            else:
+                found.append(fact)
+        gathered += [event for event in events.values() if event.took is not None]
         gathered += [fill_event(fact, events) for fact in found]
     return TraceFacts(gathered)
 
