@@ -17,8 +17,7 @@ from actors.cli.usage_errors import DAMAGED_OR_DIFFERENT, exit_codes
 from actors.trace.changes import value_text
 from actors.trace.debugger import Debugger
 from actors.trace.delivery_text import line_of
-from actors.trace.explanation import explain, utc
-from actors.trace.explanation_text import explanation_lines
+from actors.trace.explanation import explain, explanation_lines, utc
 from actors.trace.filters import causes, linked_effects
 from actors.trace.links import DeliveryId
 from actors.trace.moment import state_in

@@ -25,8 +25,7 @@ from rich.table import Table
 from actors.cli.app import FAILED, FILE, FOLDER, PROGRAM, CommandFailed, write_whole
 from actors.cli.display import console, table
 from actors.cli.extras import need
-from actors.trace.explanation import explain_all, utc
-from actors.trace.explanation_text import line_text
+from actors.trace.explanation import explain_all, line_text, utc
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS

@@ -14,15 +14,14 @@ import click
 from actors.cli.app import PROGRAM, CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import DAMAGED, Time, exit_codes, wrong_use
-from actors.explain.subjects import QUESTIONS, SUBJECTS, subject_of
-from actors.trace.explanation import TraceExplanation, explain, utc
-from actors.trace.explanation_text import explanation_json, explanation_lines
+from actors.explain.subjects import SUBJECTS, subject_of
+from actors.trace.explanation import TraceExplanation, explain, explanation_json, explanation_lines, utc
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 
 
 @click.command("why", epilog=exit_codes(DAMAGED))
-@click.argument("about", metavar="|".join(QUESTIONS), type=click.Choice([*QUESTIONS]))
+@click.argument("about", metavar="|".join(SUBJECTS), type=click.Choice([*SUBJECTS]))
 @click.argument("name", required=False)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 @click.option("--at", type=Time(), help="Explain the state at this time (ISO 8601 or seconds since 1970).")
@@ -57,11 +56,11 @@ def command(
     `kafka-actors replay DIR` to stop at that delivery; add --state to print an actor's state. The traces may be those
     of a running cluster.
     """
-    if about not in SUBJECTS and directory is None and name is not None:
+    form = SUBJECTS[about].form
+    if not form and directory is None and name is not None:
         directory, name = Path(name), None
-    if directory is None or (name is None) != (about not in SUBJECTS):
-        form = SUBJECTS[about].form + " " if about in SUBJECTS else ""
-        raise wrong_use(f"expected: why {about} {form}DIR")
+    if directory is None or (name is None) != (not form):
+        raise wrong_use(f"expected: why {about} {form and form + ' '}DIR")
     if not directory.exists():
         raise wrong_use(f"{directory} does not exist")
     if name is not None:

@@ -129,12 +129,9 @@ _any_partition = partial(partition_situations.in_any, _partitions_with_events)
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
-    seen = {broker for each in facts.select(declarations.BrokersRead) for broker in each.brokers}
-    for broker in (
-        sorted(seen - set(facts.select(declarations.BrokersRead)[-1].brokers))
-        if facts.select(declarations.BrokersRead)
-        else ()
-    ):
+    reads = facts.select(declarations.BrokersRead)
+    seen = {broker for each in reads for broker in each.brokers}
+    for broker in sorted(seen.difference(*(each.brokers for each in reads[-1:]))):
         found = _broker_is_gone(facts, broker)
         if found is not None:
             return found._replace(values={"subject": broker})

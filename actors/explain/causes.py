@@ -70,21 +70,14 @@ def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
 
 def gone_at_end(facts: TraceFacts, broker: int) -> declarations.BrokerGone | None:
     """Return the observation that a broker is gone, if it is not registered at the end of the recording."""
-    return (
-        None
-        if histories.is_registered(facts, broker)
-        else histories.broker_gone(facts, broker, histories.end_of_record(facts))
-    )
+    is_here = histories.is_registered(facts, broker)
+    return None if is_here else histories.broker_gone(facts, broker, histories.end_of_record(facts))
 
 
 def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> declarations.RecordingGap | None:
     """Return the last gap in the node's recording that overlaps the interval from `begin` to `end`."""
-    found = [
-        each
-        for each in facts.select(declarations.RecordingGap, node=node)
-        if each.place.at >= begin and each.began <= end
-    ]
-    return found[-1] if found else None
+    gaps = reversed(facts.select(declarations.RecordingGap, node=node))
+    return next((each for each in gaps if each.place.at >= begin and each.began <= end), None)
 
 
 def _latest_injection(
@@ -120,10 +113,6 @@ def _of_failure(facts: TraceFacts, failure: declarations.NodeFailure) -> Fact | 
     )
 
 
-def _of_disk(facts: TraceFacts, failed: declarations.LogDirectoryFailed) -> declarations.NodeFaultChange | None:
-    return _latest_injection(facts, failed.place.node, DISK_FAULTS, failed.place.at, failed.place.at)
-
-
 def _of_session(facts: TraceFacts, changed: declarations.SessionChanged) -> Fact | None:
     """Return why a session expired.
 
@@ -149,10 +138,6 @@ def _of_session(facts: TraceFacts, changed: declarations.SessionChanged) -> Fact
     return expiry or fault or silent or suspended
 
 
-def _of_gap(facts: TraceFacts, gap: declarations.RecordingGap) -> declarations.NodeFaultChange | None:
-    return _latest_injection(facts, gap.place.node, ("pause",), gap.began, gap.place.at)
-
-
 # --------------------------------------------------------------------------------------------------------- partitions
 
 
@@ -168,8 +153,11 @@ def _of_state(facts: TraceFacts, state: declarations.StateWrite) -> Fact | None:
     """Return why a state was written.
 
     The cause is a lagging follower, a broker that disappeared or returned, or the event that the controller handled.
+    The reason for an unclean election is the loss of the previous leader.
     """
     before = before_of(facts, state)
+    if before is not None and before.leader == NO_LEADER and state.leader not in (NO_LEADER, *before.isr):
+        return histories.led_since(facts, before)
     event = state.event
     if event is not None and event.kind == "ControlledShutdownRequest" and event.about.isdigit():
         return facts.last(declarations.StopRequested, event.place, node=int(event.about)) or event
@@ -238,18 +226,6 @@ def _of_truncation(facts: TraceFacts, cut: declarations.LogTruncated) -> declara
         if state.leader not in (NO_LEADER, before.leader) and (changed is None or state.leader not in before.isr):
             changed = state
     return changed
-
-
-def _of_unclean(facts: TraceFacts, state: declarations.StateWrite) -> Fact | None:
-    """Return why a state was written. For an unclean election, the reason is the loss of the previous leader."""
-    before = before_of(facts, state)
-    if before is not None and before.leader == NO_LEADER and state.leader not in (NO_LEADER, *before.isr):
-        return histories.led_since(facts, before)
-    return _of_state(facts, state)
-
-
-def _of_assignment(facts: TraceFacts, assigned: declarations.ReplicasAssigned) -> declarations.ControllerEvent | None:
-    return assigned.event
 
 
 def waits_for(facts: TraceFacts, partition: TopicPartition) -> ReassignmentWaits | None:
@@ -380,8 +356,7 @@ def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> 
     for state in histories.state_history(facts, partition):
         if state.place > error.place:
             break
-        small = len(state.isr) < minimum
-        since = (since or state) if small else None
+        since = (since or state) if len(state.isr) < minimum else None
     raised = _config("min.insync.replicas")(facts, error)
     return raised if raised is not None and since is not None and raised.place > since.place else since
 
@@ -410,9 +385,8 @@ def _log_start(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarat
 
 def _of_log_start(facts: TraceFacts, moved: declarations.LogStartMoved) -> declarations.OverridesChanged | None:
     """Return the last change of the topic's retention before records were removed."""
-    return (
-        changed_config(facts, moved.partition, moved.place, RETENTION) if moved.how == declarations.RETAINED else None
-    )
+    is_expiry = moved.how == declarations.RETAINED
+    return changed_config(facts, moved.partition, moved.place, RETENTION) if is_expiry else None
 
 
 def minimum_of(facts: TraceFacts, partition: TopicPartition, until: declarations.TracePosition) -> int:
@@ -476,10 +450,6 @@ def _coordinator_moved(facts: TraceFacts, error: declarations.ErrorAnswered) -> 
     return None if hosted is None else _log_led(facts, hosted.log, error.place)
 
 
-def _disk_of(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.LogDirectoryFailed | None:
-    return facts.last(declarations.LogDirectoryFailed, error.place, run=error.place.run)
-
-
 _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], Fact | None]] = {
     errors.NOT_ENOUGH_REPLICAS: _isr_below_minimum,
     errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _isr_below_minimum,
@@ -491,7 +461,9 @@ _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], F
     errors.NOT_LEADER_OR_FOLLOWER: _leader_changed,
     errors.LEADER_NOT_AVAILABLE: _leader_changed,
     errors.FENCED_LEADER_EPOCH: _leader_changed,
-    errors.KAFKA_STORAGE_ERROR: _disk_of,
+    errors.KAFKA_STORAGE_ERROR: lambda facts, error: facts.last(
+        declarations.LogDirectoryFailed, error.place, run=error.place.run
+    ),
     errors.INVALID_PRODUCER_EPOCH: _epoch_change,
     errors.PRODUCER_FENCED: _epoch_change,
     errors.ILLEGAL_GENERATION: _rebalance_before,
@@ -510,10 +482,6 @@ def _of_group_state(facts: TraceFacts, changed: declarations.GroupStateChanged) 
     if actions:
         return last_before(actions, changed.place)
     return facts.last(declarations.GroupHosted, changed.place, group=changed.group)
-
-
-def _of_hosted(facts: TraceFacts, hosted: declarations.GroupHosted) -> declarations.StateWrite | None:
-    return _log_led(facts, hosted.log, hosted.place)
 
 
 def _log_led(
@@ -548,17 +516,21 @@ CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     declarations.BrokerGone: histories.end_of_registration,
     declarations.NodeRun: _stop_of_run,
     declarations.NodeFailure: _of_failure,
-    declarations.LogDirectoryFailed: _of_disk,
+    declarations.LogDirectoryFailed: lambda facts, failed: _latest_injection(
+        facts, failed.place.node, DISK_FAULTS, failed.place.at, failed.place.at
+    ),
     declarations.SessionChanged: _of_session,
-    declarations.RecordingGap: _of_gap,
-    declarations.StateWrite: _of_unclean,
+    declarations.RecordingGap: lambda facts, gap: _latest_injection(
+        facts, gap.place.node, SESSION_FAULTS, gap.began, gap.place.at
+    ),
+    declarations.StateWrite: _of_state,
     declarations.FollowerLagged: _of_lag,
     declarations.LogTruncated: _of_truncation,
     declarations.LogStartMoved: _of_log_start,
     declarations.LogPartCleaned: lambda facts, cleaned: changed_config(
         facts, cleaned.partition, cleaned.place, ("cleanup.policy",)
     ),
-    declarations.ReplicasAssigned: _of_assignment,
+    declarations.ReplicasAssigned: lambda facts, assigned: assigned.event,
     ReassignmentWaits: _of_waiting,
     DeletionBlocked: _of_blocked,
     declarations.StateChangeRefused: _of_refusal,
@@ -567,7 +539,7 @@ CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     declarations.ControllerResigned: _of_resignation,
     declarations.ErrorAnswered: _of_error,
     declarations.GroupStateChanged: _of_group_state,
-    declarations.GroupHosted: _of_hosted,
+    declarations.GroupHosted: lambda facts, hosted: _log_led(facts, hosted.log, hosted.place),
     declarations.TransactionDecision: _of_decision,
     declarations.TransactionRequest: _of_transaction_request,
 }

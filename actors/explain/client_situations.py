@@ -14,34 +14,22 @@ from actors.explain.partition_situations import OF_PARTITIONS, no_leader
 from actors.explain.situation import Remedy, Seen, Situation, last_of, quiet
 from actors.explain.step_texts import has_joined, times_text
 from actors.explain.transaction_history import RETRIED
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.errors import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    CORRUPT_MESSAGE,
-    NONE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_SERVER_ERROR,
-)
 from messages.facts import declarations
-from messages.facts.declarations import (
-    ClientThrottled,
-    ErrorAnswered,
-    OperationDenied,
-    TransactionDecision,
-    TransactionRequest,
-)
 from messages.facts.trace_facts import TraceFacts
 from messages.placement import slot
 
 # -------------------------------------------------------------------------------------------------------- transactions
 
 
-def _troubles(facts: TraceFacts, name: str) -> list[TransactionRequest | TransactionDecision]:
+def _troubles(facts: TraceFacts, name: str) -> list[declarations.TransactionRequest | declarations.TransactionDecision]:
     """Return the aborts and rejected requests of a transactional id, or of a producer's client id or producer id."""
     rejected = [
         each
         for each in facts.select(declarations.TransactionRequest)
-        if name in (each.transactional_id, each.client_id, str(each.producer_id)) and each.code not in (NONE, *RETRIED)
+        if name in (each.transactional_id, each.client_id, str(each.producer_id))
+        and each.code not in (errors.NONE, *RETRIED)
     ]
     aborted = [
         each
@@ -58,7 +46,7 @@ def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
         for each in facts.select(declarations.TransactionRequest, transactional_id=seen.fact.transactional_id)
         if each.place > seen.fact.place
     ]
-    return not any(each.code == NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
+    return not any(each.code == errors.NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
 
 
 def _find_damage_of(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
@@ -68,7 +56,7 @@ def _find_damage_of(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
         count = len({each.partition for each in facts.assignments_of_topics.get(topic, ())})
         log = TopicPartition(topic, slot(name) % max(count, 1))
         read = next(reversed(facts.select(declarations.CoordinatorPartitionRead, partition=log)), None)
-        codes = (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR)
+        codes = (errors.CORRUPT_MESSAGE, errors.UNKNOWN_SERVER_ERROR)
         is_damaged = read is not None and (read.unreadable or read.code in codes)
         return Seen(read, since=read.place.at) if read is not None and is_damaged else None
 
@@ -89,7 +77,7 @@ def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
     return Seen(hosted[-1], since=hosted[-1].place.at)
 
 
-def _refused_commits(facts: TraceFacts, group: str) -> list[ErrorAnswered]:
+def _refused_commits(facts: TraceFacts, group: str) -> list[declarations.ErrorAnswered]:
     """Return the refused commits of offsets; refusals after which the client simply tries again do not count."""
     return [
         each
@@ -109,7 +97,7 @@ def _has_no_coordinator(facts: TraceFacts, group: str) -> Seen | None:
     return None if seen is None else seen._replace(values={**seen.values, "log": hosted[-1].log})
 
 
-_RETRY = (COORDINATOR_LOAD_IN_PROGRESS, REQUEST_TIMED_OUT)
+_RETRY = (errors.COORDINATOR_LOAD_IN_PROGRESS, errors.REQUEST_TIMED_OUT)
 
 
 def _group_rebalanced(facts: TraceFacts, group: str) -> Seen | None:
@@ -136,7 +124,7 @@ def _group_known(facts: TraceFacts, group: str) -> Seen | None:
 # ----------------------------------------------------------------------------------------------------------- producers
 
 
-def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
+def produce_errors(facts: TraceFacts, name: str) -> list[declarations.ErrorAnswered]:
     """Return the refused produce requests of a producer, given by its client id, producer id or transactional id."""
     producers = {each.producer_id for each in facts.select(declarations.TransactionRequest, transactional_id=name)}
     return [
@@ -147,21 +135,26 @@ def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
     ]
 
 
-def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
-    seen = _last_with_times(produce_errors(facts, name), lambda error: (error.code, error.subject))
-    return None if seen is None else seen._replace(values={**seen.values, "partition": seen.fact.subject})
+def _last_with_times(
+    find: Callable[[TraceFacts, str], Sequence[Any]], what: Callable[[Any], object]
+) -> Callable[[TraceFacts, str], Seen | None]:
+    """Return a function that finds the last of these facts, with the `times` of all that have the same `what`."""
+
+    def find_last(facts: TraceFacts, name: str) -> Seen | None:
+        found = find(facts, name)
+        if not found:
+            return None
+        same = [each for each in found if what(each) == what(found[-1])]
+        times = times_text(sum(each.times for each in same))
+        return Seen(found[-1], {"times": times}, same[0].place.at, found[-1].place.at)
+
+    return find_last
 
 
-def _last_with_times(found: Sequence[Any], what: Callable[[Any], object]) -> Seen | None:
-    """Return the last of these facts, with the `times` of all that have the same `what`; None if there is none."""
-    if not found:
-        return None
-    same = [each for each in found if what(each) == what(found[-1])]
-    times = times_text(sum(each.times for each in same))
-    return Seen(found[-1], {"times": times}, same[0].place.at, found[-1].place.at)
+_produce_refused = _last_with_times(produce_errors, lambda error: (error.code, error.subject))
 
 
-def _refused_requests(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
+def _refused_requests(facts: TraceFacts, name: str) -> list[declarations.ErrorAnswered]:
     """Return the refused requests of this client that no other situation is about."""
     clients = {
         each.client_id
@@ -184,7 +177,7 @@ def _produce_refused_itself(facts: TraceFacts, name: str) -> Seen | None:
 # ------------------------------------------------------------------------------------------------------------- clients
 
 
-def denials_of(facts: TraceFacts, name: str) -> list[OperationDenied]:
+def denials_of(facts: TraceFacts, name: str) -> list[declarations.OperationDenied]:
     """Return the refused operations of a client, given by its principal, the principal's name, or its client id."""
     return [
         each
@@ -193,12 +186,7 @@ def denials_of(facts: TraceFacts, name: str) -> list[OperationDenied]:
     ]
 
 
-def _last_refusal(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last refused operation of a client."""
-    return _last_with_times(denials_of(facts, name), lambda denial: denial[1:-1])
-
-
-def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
+def throttles_of(facts: TraceFacts, name: str) -> list[declarations.ClientThrottled]:
     """Return when a client, given by its user or its client id, was throttled."""
     user = name.partition(":")[2] or name
     return [
@@ -206,11 +194,6 @@ def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
         for each in facts.select(declarations.ClientThrottled)
         if each.client_id == name or each.user in (name, user)
     ]
-
-
-def _last_throttling(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last time that a client was throttled."""
-    return _last_with_times(throttles_of(facts, name), lambda throttle: throttle.quota)
 
 
 _DAMAGED = (
@@ -256,23 +239,21 @@ CONSUMER_GROUP = (
     Situation(quiet, "no node in this trace coordinates group {subject}"),
 )
 
-
-def _last_failed_authentications(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last failed authentications; a broker does not know which clients these are of."""
-    return _last_with_times(facts.select(declarations.AuthenticationFailures), lambda failure: failure[1:-1])
-
-
 CLIENT = (
     Situation(
-        _last_refusal,
+        _last_with_times(denials_of, lambda denial: denial[1:-1]),
         "client {subject} has been refused since {since} ({times}, from host {client_host}): {first}",
         True,
     ),
     Situation(
-        _last_throttling, "client {subject} is slow because of a quota from {since} to {until} ({times}): {first}", True
+        _last_with_times(throttles_of, lambda throttle: throttle.quota),
+        "client {subject} is slow because of a quota from {since} to {until} ({times}): {first}",
+        True,
     ),
-    Situation(
-        _last_failed_authentications,
+    Situation(  # a broker does not know which clients have failed to authenticate
+        _last_with_times(
+            lambda facts, name: facts.select(declarations.AuthenticationFailures), lambda failure: failure[1:-1]
+        ),
         "no operation of client {subject} was refused, but {first} ({times} since {since}, the last at {until})",
         True,
     ),
@@ -282,13 +263,13 @@ CLIENT = (
 PRODUCER = (
     Situation(
         _produce_refused_itself,
-        "producer {subject} has been refused with {error_name} for {partition} since {since} ({times}): {first}",
+        "producer {subject} has been refused with {error_name} for {self.subject} since {since} ({times}): {first}",
         True,
         (Remedy("Correct the producer: the request itself is wrong."),),
     ),
     Situation(
         _produce_refused,
-        "producer {subject} was refused with {error_name} for {partition} from {since} to {until} ({times}){why}",
+        "producer {subject} was refused with {error_name} for {self.subject} from {since} to {until} ({times}){why}",
         True,
     ),
     Situation(

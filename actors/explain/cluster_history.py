@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -137,11 +137,3 @@ def _names(names: list[str]) -> str:
     """Return the names as text: at most NAMED names, then the number of further names."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
-
-
-QUESTIONS: tuple[tuple[str, Callable[..., Answer]], ...] = (
-    ("What happened?", list_events),
-    ("Which requests were refused?", count_errors),
-    ("Which clients lacked a permission?", count_denials),
-    ("Which messages could not be read?", undecodable),
-)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from actors.explain.causes import cause_of, chain_of, refusal_of
@@ -491,39 +491,6 @@ def idle(facts: TraceFacts, _: None) -> Answer:
         Sentence(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
         for why, events in reasons.items()
     ]
-
-
-QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
-    "partition": (
-        ("Which broker leads it, and why?", leader),
-        ("Why is the preferred replica not the leader?", why_not_preferred),
-        ("Which replicas are not in the ISR, and why?", isr),
-        ("How did its ISR change, and why?", isr_history),
-        ("Why is its reassignment not complete?", reassignment),
-        ("Why was a reassignment rejected, cancelled or replaced?", why_reassignment_ended),
-        ("Why did its leader epoch increase?", epoch),
-        ("When did it have no leader, and how long did each step take?", outages),
-        ("Which brokers have an older state than ZooKeeper, and why?", heard),
-        ("Why are records missing?", why_records_missing),
-    ),
-    "topic": (
-        ("Why is it not deleted?", deletion),
-        ("Why was it not created, or not enlarged?", why_not_created),
-        ("Who deleted it, and who created it again?", identity),
-    ),
-    "broker": (
-        ("Why does the controller consider it dead or alive?", alive),
-        ("Why does it receive no requests?", unreachable),
-        ("Why was its controlled shutdown rejected?", leaves),
-    ),
-    "controller": (
-        ("Which broker was controller, when, and why did it change?", terms),
-        ("Which events are being handled or queued?", busy),
-        ("Which events took longest?", slow),
-        ("Which events did nothing, and why?", idle),
-    ),
-}
-"""Kind of subject -> its questions, and the functions that answer them."""
 
 
 # ------------------------------------------------------------------------------------------------------------- details

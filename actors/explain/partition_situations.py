@@ -289,16 +289,11 @@ def _find_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     return Seen(None, {"leader": since.leader, "isr": ids(history[-1].isr)}, since.taken)
 
 
-NEVER_CREATED = "topic {topic} was never created: at {since} {first}"
-GONE = "topic {topic} was deleted at {since}"
-QUEUED = "topic {topic} has been queued for deletion since {since} and {what}{why}"
-
-
 _OF_TOPICS = (
-    Situation(_never_created, NEVER_CREATED, True),
+    Situation(_never_created, "topic {topic} was never created: at {since} {first}", True),
     Situation(_unknown, "no node in this trace knows topic {topic}, and no request for it was refused"),
-    Situation(is_deleted, GONE),
-    Situation(_pending_deletion, QUEUED, True),
+    Situation(is_deleted, "topic {topic} was deleted at {since}"),
+    Situation(_pending_deletion, "topic {topic} has been queued for deletion since {since} and {what}{why}", True),
 )
 """The situations of a whole topic, which its partitions share."""
 

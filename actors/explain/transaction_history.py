@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from actors.explain.causes import cause_of
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.step_texts import text_of
@@ -123,11 +121,3 @@ def _producer(of: TransactionRequest | TransactionDecision) -> str:
 def _names_text(partitions: list[TopicPartition]) -> str:
     more = len(partitions) - NAMED
     return ", ".join(map(str, partitions[:NAMED])) + (f" and {more} others" if more > 0 else "")
-
-
-QUESTIONS: tuple[tuple[str, Callable[[TraceFacts, str], Answer]], ...] = (
-    ("What state is the transaction in, and since when?", state),
-    ("How did its last transactions end, and why?", ends),
-    ("Which requests were rejected, and why?", why_rejected),
-)
-"""Question about a transactional id, and the function that answers it."""

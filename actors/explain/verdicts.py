@@ -1,7 +1,7 @@
 """Find the verdict about a subject, and the causes behind it, from the visible effect back to the first cause.
 
-Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
-        that is found in the facts is the verdict.
+Rule 1: `subjects.SUBJECTS` lists, for each kind of subject, the situations in the order of their importance. The first
+        one that is found in the facts is the verdict.
 Rule 2: a verdict is one sentence: what is or was wrong, since when, and why. The placeholder `{why}` in the text of a
         situation is replaced by the first cause. A remedy follows if `Situation.lasts` is true.
 """
@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
 from actors.explain.causes import chain_of
-from actors.explain.client_situations import CLIENT, CONSUMER_GROUP, PRODUCER, TRANSACTION
 from actors.explain.explanations import Sentence
-from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of, values_of
+from actors.explain.subjects import SUBJECTS
 from messages.facts import declarations
 from messages.facts.declarations import NodeRun
 from messages.facts.trace_facts import TraceFacts, facts_before
@@ -61,19 +59,6 @@ def _stop_time(facts: TraceFacts, node_run: NodeRun) -> float:
     return node_run.end if asked is None else asked.place.at
 
 
-SITUATIONS: dict[str, tuple[Situation, ...]] = {
-    "partition": PARTITION,
-    "topic": TOPIC,
-    "broker": BROKER,
-    "controller": CONTROLLER,
-    "transaction": TRANSACTION,
-    "consumer-group": CONSUMER_GROUP,
-    "producer": PRODUCER,
-    "client": CLIENT,
-    "cluster": CLUSTER,
-}
-"""Kind of subject -> its situations."""
-
 Clock = Callable[[float], str]
 """Returns a time in seconds since 1970 as text."""
 
@@ -93,14 +78,14 @@ def verdict_of(facts: TraceFacts, about: str, subject: object, clock: Clock) -> 
     stopped = shutdown_of(facts)
     if stopped is not None:
         facts = facts_before(facts, stopped)
-    for situation in SITUATIONS[about]:
+    for situation in SUBJECTS[about].situations:
         seen = situation.find(facts, subject)
         if seen is not None:
             text, steps = _verdict(facts, situation, seen, str(subject), clock)
             end = "" if stopped is None else f" The cluster was stopped at {clock(stopped)}."
             return Verdict(text + end, steps)
     # The last situation of each kind of subject always matches.
-    raise AssertionError(f"internal error: no row of the table SITUATIONS applies to {about} {subject}")
+    raise AssertionError(f"internal error: no situation of the table SUBJECTS applies to {about} {subject}")
 
 
 def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, clock: Clock) -> Verdict:

@@ -20,8 +20,7 @@ from actors.page.event_stream import EventStream
 from actors.page.picture import Picture
 from actors.page.server import PageServer
 from actors.page.subject_histories import LiveLags
-from actors.trace.explanation import explain, utc
-from actors.trace.explanation_text import explanation_json
+from actors.trace.explanation import explain, explanation_json, utc
 from actors.trace.following import FactFollower
 from messages.trace.errors import TraceError
 

@@ -37,8 +37,7 @@ from actors.page.survey import TraceSurvey
 from actors.trace.changes import ABSENT, compare
 from actors.trace.debugger import Debugger
 from actors.trace.delivery_text import as_dict, title
-from actors.trace.explanation import explain_facts, subject_named, utc, with_payloads
-from actors.trace.explanation_text import explanation_json
+from actors.trace.explanation import explain_facts, explanation_json, subject_named, utc, with_payloads
 from actors.trace.links import DeliveryId
 from actors.trace.moment import shown_state
 from actors.trace.reader import Trace, TraceDelivery, open_trace

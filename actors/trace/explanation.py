@@ -1,4 +1,10 @@
-"""The classes for facts, which `kafka_actors.trace` returns, and for explanations, which `why` returns."""
+"""The classes for facts, which `kafka_actors.trace` returns, and for explanations, which `why` returns.
+
+Rule 1: of an explanation as text, the first line is the verdict. The chain follows, and then each question with the
+        lines of its answer. The JSON form has the same content.
+Rule 2: a line ends with the time and the node of the delivery that proves it. With `pointers`, the options follow that
+        make `kafka-actors replay DIR` stop at this delivery.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,16 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
+from actors.explain.subjects import SUBJECTS, subject_of
 from actors.explain.verdicts import verdict_of
 from messages.facts.declarations import Fact, TracePosition, fields_of
 from messages.facts.trace_facts import TraceFacts, gather
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
 from messages.trace.schema import FULL
+
+Clock = Callable[[float], str]
+"""Returns a time in seconds since 1970 as text."""
 
 MOST_SHOWN = 100
 """Maximum number of facts that a notebook shows."""
@@ -164,7 +173,7 @@ def explain(
     about: str,
     name: str | int | None,
     until: float = math.inf,
-    clock: Callable[[float], str] | None = None,
+    clock: Clock | None = None,
 ) -> TraceExplanation:
     """Explain a subject.
 
@@ -187,7 +196,7 @@ def explain_all(
     runs: Sequence[Run],
     subjects: Iterable[tuple[str, str | int | None]],
     until: float = math.inf,
-    clock: Callable[[float], str] | None = None,
+    clock: Clock | None = None,
 ) -> list[TraceExplanation]:
     """Explain several subjects, each given by its kind and name, as `explain` does; the runs are read once."""
     named = [(about, subject_named(about, name)) for about, name in subjects]
@@ -198,9 +207,9 @@ def explain_all(
 
 def subject_named(about: str, name: str | int | None) -> object:
     """Return the subject of a kind with this name. Raises ValueError if it is malformed."""
-    if about not in QUESTIONS:
-        raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(QUESTIONS)}")
-    if (name is None) != (about in UNNAMED):
+    if about not in SUBJECTS:
+        raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(SUBJECTS)}")
+    if (name is None) != (not SUBJECTS[about].form):
         raise ValueError(
             f"why({about!r}) needs the name of the {about} as another argument"
             if name is None
@@ -209,11 +218,11 @@ def subject_named(about: str, name: str | int | None) -> object:
     return None if name is None else subject_of(about, str(name))
 
 
-def explain_facts(facts: TraceFacts, about: str, subject: object, clock: Callable[[float], str]) -> TraceExplanation:
+def explain_facts(facts: TraceFacts, about: str, subject: object, clock: Clock) -> TraceExplanation:
     """Explain a subject from the facts of a trace."""
     verdict = verdict_of(facts, about, subject, clock)
     answers = []
-    for question, answer in QUESTIONS[about]:
+    for question, answer in SUBJECTS[about].questions:
         lines = answer(facts, subject)
         if lines:
             answers.append(TraceAnswer(question, tuple(_line(*each) for each in lines)))
@@ -222,6 +231,44 @@ def explain_facts(facts: TraceFacts, about: str, subject: object, clock: Callabl
 
 def _line(text: str, place: TracePosition | None) -> TraceLine:
     return TraceLine(text, *(place or ())[:4])
+
+
+def explanation_lines(explanation: TraceExplanation, clock: Clock, pointers: bool) -> Iterator[str]:
+    """Yield the lines of an explanation."""
+    yield explanation.verdict
+    for number, line in enumerate(explanation.chain):
+        yield f"  {'because ' if number else ''}{line_text(line, clock, pointers)}"
+    for question, lines in explanation.answers:
+        yield question
+        for line in lines:
+            yield f"  {line_text(line, clock, pointers)}"
+
+
+def line_text(line: TraceLine, clock: Clock, pointers: bool = False) -> str:
+    """Return a line as text, with the time and the node of the delivery that proves it."""
+    if line.at is None:
+        return line.text
+    pointer = f", --run {line.run} --until {line.seq}" if pointers else ""
+    return f"{line.text} [{clock(line.at)}, node {line.node}{pointer}]"
+
+
+def explanation_json(explanation: TraceExplanation, clock: Clock) -> dict[str, Any]:
+    """Return an explanation as plain values."""
+    return {
+        "verdict": explanation.verdict,
+        "chain": [_plain(line, clock) for line in explanation.chain],
+        "answers": [
+            {"question": question, "lines": [_plain(line, clock) for line in lines]}
+            for question, lines in explanation.answers
+        ],
+    }
+
+
+def _plain(line: TraceLine, clock: Clock) -> dict[str, Any]:
+    text, at, node, run, delivery = line
+    if at is None:
+        return {"text": text}
+    return {"text": text, "time": clock(at), "at": at, "node": node, "run": run, "delivery": delivery}
 
 
 def utc(at: float) -> str:

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 from actors.cli import why
 from actors.cli.app import CommandFailed
-from actors.explain.explanations import QUESTIONS
+from actors.explain.explanations import leader
+from actors.explain.subjects import SUBJECTS
 from actors.explain.verdicts import shutdown_of, verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import Replay
@@ -66,7 +67,7 @@ def reported(facts: TraceFacts, about: str, subject: object, question: str) -> l
 
 def answers(facts: TraceFacts, about: str, subject: object) -> dict[str, list[str]]:
     """Return the lines about the subject by question, without positions of deliveries."""
-    found = {question: [line.text for line in answer(facts, subject)] for question, answer in QUESTIONS[about]}
+    found = {question: [line.text for line in answer(facts, subject)] for question, answer in SUBJECTS[about].questions}
     return {question: lines for question, lines in found.items() if lines}
 
 
@@ -247,7 +248,6 @@ def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: Tr
 
 def test_replay_stops_at_the_delivery_of_an_answer(controller_folder: Path, facts: TraceFacts) -> None:
     (run,) = find_runs(controller_folder).runs
-    _, leader = QUESTIONS["partition"][0]
     (line,) = leader(facts, ORDERS)
     assert line.place is not None and line.place.run == run.header.run
     replay = Replay(run, controller_life.ACTORS, None, line.place.n, None)

@@ -10,7 +10,7 @@ import attrs
 from click.testing import CliRunner
 
 from actors.cli import replay, why
-from actors.explain.explanations import QUESTIONS
+from actors.explain.subjects import SUBJECTS
 from actors.public.simulated import SimulatedCluster
 from actors.simulation.disk import Disks
 from actors.simulation.simulated_cluster import Machine, host_of
@@ -31,7 +31,7 @@ from tests.cli.test_why import without_numbers
 from zk_bridge import paths
 from zk_bridge.reassignments import encode_reassignments
 
-SUBJECTS = {"partition": ("t-0", "u-0", "pair-0", "unclean-0", "moved-0"), "topic": ("t", "moved"), "broker": "012"}
+NAMES = {"partition": ("t-0", "u-0", "pair-0", "unclean-0", "moved-0"), "topic": ("t", "moved"), "broker": "012"}
 
 
 def cluster(folder: Path, brokers: int = 3) -> SimulatedCluster:
@@ -79,7 +79,7 @@ def lines(folder: Path, about: str, subject: object, question: str) -> list[str]
     name = subject if isinstance(subject, str) else "t"
     found = facts(folder)
     about_whom = TopicPartition(name, 0) if about == "partition" else subject
-    (answer,) = (answer for words, answer in QUESTIONS[about] if words.startswith(question))
+    (answer,) = (answer for words, answer in SUBJECTS[about].questions if words.startswith(question))
     return without_numbers([line.text for line in answer(found, about_whom)])
 
 
@@ -257,7 +257,7 @@ def test_a_broker_that_answers_again_is_reported(tmp_path: Path) -> None:
 
 def printed(folder: Path) -> set[str]:
     """Return the `replay` options that `why` prints about all subjects."""
-    asked = [(about, name) for about, names in SUBJECTS.items() for name in names] + [("controller", "")]
+    asked = [(about, name) for about, names in NAMES.items() for name in names] + [("controller", "")]
     found: set[str] = set()
     for about, name in asked:
         result = CliRunner().invoke(why.command, [about, *([name] if name else []), str(folder), "--pointers"])

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import why
-from actors.explain.transaction_history import QUESTIONS, ends, state
+from actors.explain.subjects import SUBJECTS
+from actors.explain.transaction_history import ends, state
 from actors.public.simulated import SimulatedCluster
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -25,7 +26,7 @@ from messages.vocabulary import Message
 from tests.cli.test_why_situations import create
 from tests.cli.test_why_verdicts import coordinator_of
 
-STATE, ENDS, REJECTED = (question for question, _ in QUESTIONS)
+STATE, ENDS, REJECTED = (question for question, _ in SUBJECTS["transaction"].questions)
 T0 = TopicPartition("t", 0)
 SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
 
@@ -57,7 +58,9 @@ class Life:
 
 
 def answers(facts: TraceFacts, name: str = "pay") -> dict[str, list[str]]:
-    found = {question: [line.text for line in answer(facts, name)] for question, answer in QUESTIONS}
+    found = {
+        question: [line.text for line in answer(facts, name)] for question, answer in SUBJECTS["transaction"].questions
+    }
     return {question: lines for question, lines in found.items() if lines}
 
 

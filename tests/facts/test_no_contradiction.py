@@ -11,7 +11,8 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from actors.explain.explanations import LAST, QUESTIONS
+from actors.explain.explanations import LAST
+from actors.explain.subjects import SUBJECTS
 from actors.explain.verdicts import shutdown_of, verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.simulation import recorded_cluster
@@ -90,7 +91,7 @@ def times(text: str) -> list[float]:
 
 def answer(facts: TraceFacts, kind: str, subject: object, question: str) -> list[tuple[float, int, int]]:
     """Return the positions of the lines with which `why` answers a question."""
-    [find] = [find for words, find in QUESTIONS[kind] if words.startswith(question)]
+    [find] = [find for words, find in SUBJECTS[kind].questions if words.startswith(question)]
     return [(each.place.at, each.place.node, each.place.n) for each in find(facts, subject) if each.place is not None]
 
 
