@@ -26,7 +26,7 @@ from actors.trace.filters import linked_effects
 from actors.trace.links import DeliveryId
 from actors.trace.mermaid import sequence_diagram
 from actors.trace.otlp import LineWriter, OtlpWriter
-from actors.trace.perfetto import write_perfetto
+from actors.trace.perfetto import PerfettoWriter
 from actors.trace.reader import Trace, open_trace
 from messages.trace.errors import TraceError
 from messages.trace.schema import FULL
@@ -124,7 +124,7 @@ def _written(trace: Trace, target: str, form: str, no_facts: bool) -> str:
         return _spans(trace, OtlpEndpoint(target))
     with open_target(target) as out:
         if form == "perfetto":
-            counts = write_perfetto(trace, out, facts)
+            counts = PerfettoWriter(trace, out).write(facts)
             return f"{counts.slices} deliveries, {counts.flows} messages and {counts.facts} facts"
         if form == "otlp":
             return _spans(trace, out)

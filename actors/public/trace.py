@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.trace.arrow import MissingExtra
 from actors.trace.explanation import TraceAnswer, TraceExplanation, TraceFact, TraceLine
 from actors.trace.moment import ActorNotFound, Moment, NotReplayable
-from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
+from actors.trace.reader import MissingExtra, Trace, TraceDelivery, TraceRun, open_trace
 from messages.trace.errors import TraceError
 from messages.trace.files.errors import Damaged, NotATrace
 

@@ -12,6 +12,7 @@ Rule 4: ids follow from the names of the runs and the order of the spans: export
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -40,21 +41,20 @@ class LineWriter(Protocol):
         """Write one line."""
 
 
+@dataclass(slots=True)
 class _Span:
     """An OpenTelemetry span in memory: it is written to the export when it has ended."""
 
-    __slots__ = ("attributes", "end", "error", "kind", "links", "name", "parent", "run", "serial", "start")
-
-    def __init__(self, serial: int, parent: int, run: int, name: str, kind: int, start: float) -> None:
-        self.serial = serial
-        self.parent = parent
-        self.run = run
-        self.name = name
-        self.kind = kind
-        self.start = self.end = start
-        self.error = ""
-        self.attributes: dict[str, str | int] = {}
-        self.links: list[int] = []
+    serial: int
+    parent: int
+    run: int
+    name: str
+    kind: int
+    start: float
+    end: float
+    attributes: dict[str, str | int]
+    error: str = ""
+    links: list[int] = field(default_factory=list)
 
 
 class OtlpWriter:
@@ -183,10 +183,8 @@ class OtlpWriter:
             return span.serial
         if name == "Transmit":
             span = self._span(delivery, run, carried, read.request[0].removesuffix("Request"), CLIENT)
-            span.attributes["server.address"] = read.endpoint.host
-            span.attributes["server.port"] = read.endpoint.port
-            span.attributes["correlation_id"] = read.correlation_id
-            span.attributes["channel"] = read.channel
+            span.attributes |= {"server.address": read.endpoint.host, "server.port": read.endpoint.port}
+            span.attributes |= {"correlation_id": read.correlation_id, "channel": read.channel}
             before = self._sent.pop((run, read.channel), None)
             if before is not None:
                 before.error = "no response"
@@ -203,9 +201,8 @@ class OtlpWriter:
     def _span(self, delivery: TraceDelivery, run: int, parent: int, name: str, kind: int) -> _Span:
         self._serials += 1
         self._roots.append(self._roots[parent] if parent else self._serials)
-        span = _Span(self._serials, parent, run, name, kind, delivery.record.queued_at + delivery.run.clock_offset)
-        span.attributes["delivery"] = delivery.seq
-        return span
+        start = delivery.record.queued_at + delivery.run.clock_offset
+        return _Span(self._serials, parent, run, name, kind, start, start, {"delivery": delivery.seq})
 
     def _close(self, span: _Span | None, delivery: TraceDelivery) -> int:
         """End a request's span, and return its parent, to which later deliveries belong; 0 without a span."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from actors.trace import protobuf
@@ -60,15 +61,13 @@ class ExportCounts(NamedTuple):
     facts: int
 
 
+@dataclass(slots=True)
 class _PendingSlice:
     """A delivery whose Perfetto slice is not yet written, and the ids of the arrows that begin or end in it."""
 
-    __slots__ = ("begins", "delivery", "ends")
-
-    def __init__(self, delivery: TraceDelivery, ends: int | None) -> None:
-        self.delivery = delivery
-        self.ends = ends
-        self.begins: list[int] = []
+    delivery: TraceDelivery
+    ends: int | None
+    begins: list[int] = field(default_factory=list)
 
 
 class _Lane:
@@ -91,22 +90,7 @@ class _Lane:
         self.tracks = array("q")
 
 
-def write_perfetto(trace: Trace, out: BinaryIO, facts: Iterable[TraceFact] = ()) -> ExportCounts:
-    """Write all runs of a trace.
-
-    Args:
-        trace: The trace.
-        out: The file.
-        facts: Facts to show as instants.
-
-    Raises:
-        TraceError: A file is damaged. Records before the damage have been written.
-        OSError: A file cannot be read or written.
-    """
-    return _PerfettoWriter(trace, out).write(facts)
-
-
-class _PerfettoWriter:
+class PerfettoWriter:
     """Writes a trace in Perfetto's format."""
 
     def __init__(self, trace: Trace, out: BinaryIO) -> None:
@@ -121,8 +105,13 @@ class _PerfettoWriter:
         self._lanes: list[_Lane] = []
         self._slices = self._flows = 0
 
-    def write(self, facts: Iterable[TraceFact]) -> ExportCounts:
-        """Write everything."""
+    def write(self, facts: Iterable[TraceFact] = ()) -> ExportCounts:
+        """Write all runs, with these facts as instants.
+
+        Raises:
+            TraceError: A file is damaged. Records before the damage have been written.
+            OSError: A file cannot be read or written.
+        """
         links = CauseFinder(self._trace.runs)
         try:
             for place, run in enumerate(self._trace.runs):

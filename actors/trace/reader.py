@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from messages.trace.errors import TraceError
 from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import Run, RunRecords, ending, find_runs
 from messages.trace.schema import DELIVERIES, NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
+
+
+class MissingExtra(TraceError, ImportError):
+    """A library of an optional extra is not installed; the text names the command that installs it."""
 
 
 class TraceDelivery:
@@ -322,9 +327,16 @@ class Trace:
         Raises:
             MissingExtra: pyarrow is not installed.
         """
-        from actors.trace.arrow import reader_of  # only with the extra 'spark'
+        if find_spec("pyarrow") is None:
+            raise MissingExtra(
+                "arrow() needs pyarrow, of the extra 'spark' of kafka-actors. Install it: python -m pip install pyarrow"
+            )
+        import pyarrow as pa
 
-        return reader_of([each.run for each in self.runs])
+        from spark.columns import ARROW, batches, plan_slices
+
+        slices = plan_slices([each.run for each in self.runs])
+        return pa.RecordBatchReader.from_batches(ARROW, (batch for slice in slices for batch in batches(slice)))
 
     def __repr__(self) -> str:
         return f"<trace {self.folder}: {_runs_text(self.runs)}>"

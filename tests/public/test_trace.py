@@ -97,7 +97,7 @@ def test_arrow_has_a_row_for_each_record(lived: Path) -> None:
 
 
 def test_arrow_without_pyarrow_names_the_extra(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.trace.arrow.find_spec", lambda name: None)
+    monkeypatch.setattr("actors.trace.reader.find_spec", lambda name: None)
     with pytest.raises(trace.MissingExtra, match=r"extra 'spark'.*pip install pyarrow"):
         trace.open(lived).arrow()
 
