@@ -31,7 +31,9 @@ class Facts:
         self.manifest = manifest
         self._find = find
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
+        """The deliveries of all nodes, as `spark.columns` has them."""
         self.events = tuple(dict.fromkeys(event for run in manifest.runs for event in run.events))
+        """The names of the controller's event classes, from the headers of the traces."""
 
     @cached_property
     def runs(self) -> DataFrame:
@@ -75,20 +77,24 @@ class Facts:
         return traffic.replies(self.delivered)
 
     @cached_property
+    def durations(self) -> dict[str, tuple[DataFrame, str]]:
+        """What is measured: kind -> (data frame with the column `ms`, name of the column that has each row's name)."""
+        return {
+            "controller events": (self.handled, "event"),
+            "requests to brokers": (self.flights, "request"),
+            "requests to ZooKeeper": (self.replies, "type"),
+            "requests of clients": (self.answers, "request"),
+        }
+
+    @cached_property
     def samples(self) -> DataFrame:
         """The measured times, as `comparison.samples` returns them."""
         over = [each.seconds * 1000 for each in failovers.lost_leaders(self.facts) if each.over_at is not None]
         table = pa.table(
             {"name": pa.array(["partitions"] * len(over), pa.string()), "ms": pa.array(over, pa.float64())}
         )
-        kinds = {
-            "controller events": (self.handled, "event"),
-            "requests to brokers": (self.flights, "request"),
-            "requests to ZooKeeper": (self.replies, "type"),
-            "requests of clients": (self.answers, "request"),
-            "without a leader": (self.records.sparkSession.createDataFrame(table), "name"),
-        }
-        return comparison.samples(kinds, self.delivered)
+        unled = self.records.sparkSession.createDataFrame(table), "name"
+        return comparison.samples(self.durations | {"without a leader": unled}, self.delivered)
 
     @cached_property
     def compared(self) -> DataFrame:

@@ -16,42 +16,33 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from messages.trace.schema import STOPPED
-from spark.formatting import count_text, duration, moment
+from spark.formatting import count_text, duration, formatter, moment
 from spark.questions import INTERNAL
 from spark.results import Summary
+from spark.section_names import COMPARED
 
 CLOSING_SECONDS = 60.0
 """A stop of all brokers within this time at the end of the traces is the stop of the cluster."""
 APART_SECONDS = 10.0
 """Maximum number of seconds between two events of one incident."""
 MOST_NAMES = 3
+MOST_CHANGES = 5
+"""Maximum number of differences in the headline."""
 NEVER = float("inf")
-
-
-class IncidentFact(NamedTuple):
-    """One line of an incident's description: a label ("Affected", "How long", "Why" or "Now") and its text."""
-
-    question: str
-    answer: str
 
 
 @dataclass(frozen=True)
 class Incident:
     """Something that broke: the times `at` and `until` (None: not over), a title (`what`), and facts about it.
 
-    Times are in seconds since 1970.
+    Times are in seconds since 1970. A fact is a text with its label: "Affected", "How long", "Why" or "Now".
     """
 
     at: float
     until: float | None
     what: str
-    facts: tuple[IncidentFact, ...]
+    facts: tuple[tuple[str, str], ...]
     gravity: tuple[float, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """Return the title and the facts in one paragraph."""
-        return " ".join([f"{self.what}.", *(answer for _, answer in self.facts)])
 
 
 class EndState(NamedTuple):
@@ -96,6 +87,39 @@ def find_incidents(summary: Summary, zone: tzinfo | None = UTC) -> Incidents:
     return _IncidentFinder(summary, zone).find_all()
 
 
+def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
+    """Return the sentences: elections, incidents, the state at the end. Times are in `zone`, by default local.
+
+    Incidents and the state at the end need all sections in EXAMINED.
+    """
+    when = formatter("at", zone)
+    sentences = [
+        (row.at, f"Node {row.node} was elected controller at {when(row.at)}, with epoch {row.epoch}.")
+        for row in summary["elections"]
+    ]
+    end = []
+    if set(EXAMINED) <= summary.answers.keys() and len(summary["runs"]):
+        found_incidents = find_incidents(summary, zone)
+        sentences += [
+            (each.at, f"{each.what} at {when(each.at)}. {' '.join(answer for _, answer in each.facts)}")
+            for each in found_incidents.incidents
+        ]
+        end = [found_incidents.status.text]
+    return [sentence for _, sentence in sorted(sentences)] + end + comparison_sentences(summary)
+
+
+def comparison_sentences(summary: Summary) -> list[str]:
+    """Return the sentences about the comparison with another folder."""
+    rows = [row for row in summary[COMPARED] if row.verdict]
+    if summary[COMPARED] and not rows:
+        return ["Compared with --against, no time is clearly slower or faster."]
+    return [
+        f"Compared with --against, {row.name} ({row.kind}) is {row.verdict}: {row.after_p50_ms:.1f} ms in the median, "
+        f"was {row.before_p50_ms:.1f} ms before."
+        for row in rows[:MOST_CHANGES]
+    ]
+
+
 class _IncidentFinder:
     """Finds the incidents in the sections of a summary, and describes them."""
 
@@ -103,8 +127,7 @@ class _IncidentFinder:
         self.summary = summary
         self.zone = zone
         self.runs = list(summary["runs"])
-        self.end = max((run.last_at for run in self.runs), default=0.0)
-        self.begin = min((run.first_at for run in self.runs), default=0.0)
+        self.begin, self.end = summary.begin, summary.end
         self.gone = list(summary["episodes"])
         self.leaderless = list(summary["leaderless"])
         self.out = list(summary["out_of_isr"])
@@ -130,13 +153,10 @@ class _IncidentFinder:
         back = max((each.back_at or NEVER for each in out), default=row.back_at or NEVER)
         over = [row.back_at or NEVER, back, *(each.over_at or NEVER for each in mine)]
         until = None if max(over) == NEVER else max(over)
-        facts = [IncidentFact("Affected", self._effects_text(row, mine, out))]
-        if row.partitions:
-            facts.append(IncidentFact("How long", self._duration_text(row)))
-        facts.append(IncidentFact("Why", self._reason_text(row, mine)))
-        facts.append(IncidentFact("Now", self._now(row, behind, back)))
+        affected, how_long = self._effects_text(row, mine, out), self._duration_text(row) if row.partitions else ""
+        facts = _facts(affected, self._reason_text(row, mine), self._now(row, behind, back), how_long)
         seconds = (row.partition_seconds or 0.0) + row.still_leaderless * (self.end - row.died_at)
-        return Incident(row.died_at, until, what, tuple(facts), (row.still_leaderless, seconds, row.partitions))
+        return Incident(row.died_at, until, what, facts, (row.still_leaderless, seconds, row.partitions))
 
     def _ending(self, row: SimpleNamespace) -> str:
         if row.ending is not None:
@@ -207,14 +227,11 @@ class _IncidentFinder:
     def _of_partitions(self) -> Iterator[Incident]:
         """Describe partitions that lost their leader though no broker failed."""
         for group in _together([row for row in self.leaderless if row.broker is None], "lost_at", "over_at"):
-            facts = (
-                IncidentFact("Affected", f"{_names_text(group.partitions, group.rows)}."),
-                IncidentFact("How long", self._time_text(group)),
-                IncidentFact("Why", "No controller missed a broker: a log directory failed, or no replica was alive."),
-                IncidentFact(
-                    "Now",
-                    self._over(group, f"{count_text(group.still, 'partition')} still {_have(group.still)} no leader."),
-                ),
+            facts = _facts(
+                f"{_names_text(group.partitions, group.rows)}.",
+                "No controller missed a broker: a log directory failed, or no replica was alive.",
+                self._over(group, f"{count_text(group.still, 'partition')} still {_have(group.still)} no leader."),
+                self._time_text(group),
             )
             gravity = (group.still, group.partitions * self._seconds(group), group.partitions)
             what = f"{count_text(group.partitions, 'partition')} had no leader, though no broker failed"
@@ -230,14 +247,11 @@ class _IncidentFinder:
         ]
         for broker in sorted({row.broker for row in late}):
             for group in _together([row for row in late if row.broker == broker], "left_at", "back_at"):
-                out = f"It is still not in the ISR of {count_text(group.still, 'partition')}."
-                facts = (
-                    IncidentFact(
-                        "Affected", f"{_names_text(group.partitions, group.rows)}. They were under-replicated."
-                    ),
-                    IncidentFact("How long", self._time_text(group)),
-                    IncidentFact("Why", "Leaders removed it: it did not catch up within replica.lag.time.max.ms."),
-                    IncidentFact("Now", self._over(group, out)),
+                facts = _facts(
+                    f"{_names_text(group.partitions, group.rows)}. They were under-replicated.",
+                    "Leaders removed it: it did not catch up within replica.lag.time.max.ms.",
+                    self._over(group, f"It is still not in the ISR of {count_text(group.still, 'partition')}."),
+                    self._time_text(group),
                 )
                 what = (
                     f"Broker {broker} left the ISR of {count_text(group.partitions, 'partition')} while it was running"
@@ -263,12 +277,10 @@ class _IncidentFinder:
                 for row in self.gone
             )
             if not explained and before.node != now.node:
-                facts = (
-                    IncidentFact("Affected", "No broker was gone."),
-                    IncidentFact("Why", "/controller was deleted, or the controller resigned: see `why controller`."),
-                    IncidentFact(
-                        "Now", f"Over. Broker {now.node} has been the controller since {self._clock(now.at)}."
-                    ),
+                facts = _facts(
+                    "No broker was gone.",
+                    "/controller was deleted, or the controller resigned: see `why controller`.",
+                    f"Over. Broker {now.node} has been the controller since {self._clock(now.at)}.",
                 )
                 yield Incident(now.at, now.at, f"Broker {now.node} replaced controller {before.node}", facts)
 
@@ -292,10 +304,8 @@ class _IncidentFinder:
     def _of_closing(self) -> Incident:
         at = min(row.died_at for row in self.closing)
         brokers = ", ".join(str(broker) for broker in sorted({row.broker for row in self.closing}))
-        facts = (
-            IncidentFact("Affected", f"The whole cluster. Brokers that a controller saw stop: {brokers}."),
-            IncidentFact("Now", "Every broker had stopped when the traces ended."),
-        )
+        affected = f"The whole cluster. Brokers that a controller saw stop: {brokers}."
+        facts = _facts(affected, "", "Every broker had stopped when the traces ended.")
         return Incident(at, self.end, "The cluster was stopped", facts, (-1.0,))
 
     def _status(self, found: bool) -> EndState:
@@ -328,6 +338,12 @@ class _IncidentFinder:
 
     def _clock(self, at: float) -> str:
         return moment(at, self.zone, self.begin, self.end)
+
+
+def _facts(affected: str, why: str, now: str, how_long: str = "") -> tuple[tuple[str, str], ...]:
+    """Return the texts about an incident that are not empty, each with its label."""
+    texts = (("Affected", affected), ("How long", how_long), ("Why", why), ("Now", now))
+    return tuple((label, text) for label, text in texts if text)
 
 
 def _holds(row: SimpleNamespace, at: float) -> bool:

@@ -34,10 +34,6 @@ def _clock(at: float) -> str:
     return f"{moment(at, UTC, at, at)}.{int(at * 1000) % 1000:03d}"
 
 
-def _end(summary: Summary) -> float:
-    return max((run.last_at for run in summary["runs"]), default=0.0)
-
-
 def _spans(words: str, rows: Sequence[Span], legend: Iterable[tuple[str, str]]) -> drawing.Chart:
     """Draw a lane for each name, with its spans."""
     lanes: dict[str, list[drawing.Box]] = {}
@@ -92,7 +88,7 @@ def leaders(summary: Summary) -> drawing.Chart:
     """Draw the leaders of partitions over time; the partitions with the most changes come first."""
     partitions = group_by(summary["leadership"], lambda change: (change.topic, change.partition))
     chosen = sorted(partitions, key=lambda key: (key[0].startswith(INTERNAL), -len(partitions[key]), key))[:MOST]
-    end, rows, legend = _end(summary), [], []
+    end, rows, legend = summary.end, [], []
     for topic, partition in chosen:
         of = partitions[topic, partition]
         for change, until in zip(of, [*(later.at for later in of[1:]), end], strict=True):
@@ -108,7 +104,7 @@ def leaders(summary: Summary) -> drawing.Chart:
 
 def unavailable(summary: Summary) -> drawing.Chart:
     """Draw the longest time (s) without a leader for each topic."""
-    end = _end(summary)
+    end = summary.end
     topics: dict[str, list[tuple[float, bool]]] = {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None
@@ -205,7 +201,7 @@ def network(summary: Summary) -> drawing.Chart:
 
 def deletions(summary: Summary) -> drawing.Chart:
     """Draw each topic deletion: the time until the last order to stop a replica, then until the znode's removal."""
-    end, rows = _end(summary), []
+    end, rows = summary.end, []
     for row in list(summary["deletions"])[:MOST]:
         stopped, gone = row.stopped_at or row.gone_at or end, row.gone_at or end
         stopped = max(stopped, row.queued_at)
@@ -219,7 +215,7 @@ def deletions(summary: Summary) -> drawing.Chart:
 
 def reassignments(summary: Summary) -> drawing.Chart:
     """Draw reassignments of partitions."""
-    end, rows = _end(summary), []
+    end, rows = summary.end, []
     for row in list(summary["reassignments"])[:MOST]:
         name = f"{row.topic}-{row.partition}"
         words = f"{name}: adding {row.adding or 'none'}, removing {row.removing or 'none'}"

@@ -12,8 +12,7 @@ from markupsafe import Markup, escape
 
 from spark.drawing import Chart, short
 from spark.formatting import count_text, heads, moment, rows
-from spark.headline import comparison_sentences
-from spark.incidents import Incident, find_incidents
+from spark.incidents import Incident, comparison_sentences, find_incidents
 from spark.plots import figures
 from spark.results import Summary, WhyAnswer
 from spark.section_names import COMPARED, TITLES

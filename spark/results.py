@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -39,6 +39,11 @@ class QueryResult:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
+def table(columns: str, rows: Iterable[tuple[Any, ...]]) -> QueryResult:
+    """Return a result with these columns (names separated by spaces) and rows."""
+    return QueryResult(tuple(columns.split()), tuple(rows))
+
+
 @dataclass(frozen=True)
 class Summary:
     """The results of all sections of a summary, and what could not be read.
@@ -57,6 +62,16 @@ class Summary:
     def __getitem__(self, question: str) -> QueryResult:
         """Return the result of the section named `question`; it is empty if the summary lacks the section."""
         return self.answers.get(question, QueryResult())
+
+    @property
+    def begin(self) -> float:
+        """When the first run began, in seconds since 1970; 0 without a run."""
+        return min((run.first_at for run in self["runs"]), default=0.0)
+
+    @property
+    def end(self) -> float:
+        """When the last run ended, in seconds since 1970; 0 without a run."""
+        return max((run.last_at for run in self["runs"]), default=0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

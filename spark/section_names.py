@@ -45,7 +45,7 @@ SECTIONS = (
     SummaryQuestion("clients", "traffic", "Requests of clients"),
     SummaryQuestion("records", "traffic", "Records by partition"),
     SummaryQuestion("transactions", "transactions", "Transactions"),
-    SummaryQuestion("authentications", "clients", "Failed authentications"),
+    SummaryQuestion("authentications", "housekeeping", "Failed authentications"),
     SummaryQuestion("cleanings", "housekeeping", "Records that brokers removed"),
     SummaryQuestion("throttles", "housekeeping", "Throttled clients"),
     SummaryQuestion("failures", "handling", "Failures", of_logs=True),

@@ -39,7 +39,7 @@ from spark.source import SCHEMA, TraceSource
 
 MOST_NAMED = 10
 """Maximum number of unreadable files named in an error."""
-FROM_FACTS = ("clients", "failovers", "housekeeping")
+FROM_FACTS = ("failovers", "housekeeping")
 """Modules of sections that are computed from the facts of the traces."""
 AT_ONCE = 3
 """Number of concurrent questions: Spark plans one while it runs another."""

@@ -7,7 +7,7 @@ failed broker leads no partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
 
 from messages.facts.trace_facts import group_by
@@ -43,8 +43,7 @@ class Timeline:
         self._incidents = incidents
         self._zone = zone
         runs = list(summary["runs"])
-        self.begin = min((run.first_at for run in runs), default=0.0)
-        self.end = max((run.last_at for run in runs), default=0.0)
+        self.begin, self.end = summary.begin, summary.end
         self._gone = group_by(summary["episodes"], lambda row: row.broker)
         self._led = self._count_led()
         self._out: dict[int, list[Change]] = {}
@@ -70,7 +69,7 @@ class Timeline:
         ]
         most = max((_most(changes) for changes in self._led.values()), default=0)
         lanes += [self._broker(broker, most, begin, end) for broker in self._brokers]
-        lanes += self._faults()
+        lanes += [self._faults()] if len(self._summary["faults"]) else []
         legend = [*LEGEND, ("none", f"not shown: {count_text(self._left_out, 'broker')}")] if self._left_out else LEGEND
         shown = f"from {self._clock(begin)} to {self._clock(end)}"
         return drawing.Chart(
@@ -153,19 +152,12 @@ class Timeline:
         note = f"≤ {_most(led):,}" if led else ""
         return drawing.Lane(f"broker {broker}", marks, 34, note)
 
-    def _faults(self) -> Iterator[drawing.Lane]:
-        rows = list(self._summary["faults"])
-        if rows:
-            boxes = [
-                drawing.Box(
-                    row.first_at,
-                    row.last_at,
-                    "fault",
-                    f"{row.fault} of node {row.node}, {count_text(row.count, 'record')}",
-                )
-                for row in rows
-            ]
-            yield drawing.Lane("faults", boxes, 14)
+    def _faults(self) -> drawing.Lane:
+        boxes = []
+        for row in self._summary["faults"]:
+            words = f"{row.fault} of node {row.node}, {count_text(row.count, 'record')}"
+            boxes.append(drawing.Box(row.first_at, row.last_at, "fault", words))
+        return drawing.Lane("faults", boxes, 14)
 
     # ------------------------------------------------------------------------------------------------------ counts
 

@@ -33,7 +33,7 @@ from spark import section_names
 from spark.child_process import ChildEnded, apart
 from spark.errors import Incomplete, SparkUnavailable
 from spark.formatting import heads, rows
-from spark.headline import headline
+from spark.incidents import headline
 from spark.java import Java, archive, find_java, home
 from spark.results import Summary, WhyAnswer
 

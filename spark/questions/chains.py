@@ -21,9 +21,6 @@ ORDER = "LeaderAndIsrRequest"
 def fan_out(delivered: DataFrame) -> DataFrame:
     """Count the deliveries that messages caused, by the receiver's actor class and the message type.
 
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-
     Returns:
         actor, type, count (the number of messages), caused (the number of deliveries that these messages caused), most
         (the most deliveries that one message caused), idle (the number of messages that caused none). Rows are sorted
@@ -42,10 +39,6 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 
 def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
     """Measure the steps from each controller event to the last LeaderAndIsr request that it caused for each broker.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-        answers: As `controller.answers` returns them.
 
     Returns:
         at (when the event was queued), node, event, broker, queue_ms (until the event began), decide_ms (until the

@@ -29,10 +29,6 @@ def requests_sent(delivered: DataFrame, *requests: str) -> DataFrame:
 def events(delivered: DataFrame, events: Sequence[str]) -> DataFrame:
     """Count and time controller events by node and type.
 
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-        events: Names of event classes, from the headers of the traces.
-
     Returns:
         node, type, count, handled (number of completed events). The other columns cover the completed events only:
         seconds (in total), p50_ms, p99_ms, longest_ms, queue_p99_ms (waiting for earlier events), zookeeper (number of
@@ -68,9 +64,6 @@ def events(delivered: DataFrame, events: Sequence[str]) -> DataFrame:
 
 def events_handled(delivered: DataFrame) -> DataFrame:
     """List the controller events that were handled to their end, in order of time.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
         at (when the event began), node, event, ms, queue_ms, zookeeper (number of requests to ZooKeeper).
@@ -115,9 +108,6 @@ def requests(delivered: DataFrame) -> DataFrame:
 def flights(delivered: DataFrame) -> DataFrame:
     """List the controllers' requests that brokers answered.
 
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-
     Returns:
         run, node, broker, request, ms (from the request's arrival at the network gateway to the response).
     """
@@ -131,10 +121,6 @@ def flights(delivered: DataFrame) -> DataFrame:
 
 def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
     """Time a controller's requests by node, broker and type.
-
-    Args:
-        flights: As `flights` returns them.
-        answers: As `answers` returns them.
 
     Returns:
         node, broker, type, count, flight_p50_ms, flight_p99_ms, flight_longest_ms, handle_p50_ms and handle_p99_ms
@@ -155,9 +141,6 @@ def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
 
 def answers(delivered: DataFrame) -> DataFrame:
     """List the requests that a node received and answered.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
         run, node, request, correlation, epoch and broker_epochs (of a controller's request), at, ms (from its arrival

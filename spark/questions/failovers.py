@@ -22,7 +22,7 @@ from messages.facts import histories
 from messages.facts.declarations import BrokerGone, Outage, ReplicasAssigned, StateWrite, TracePosition
 from messages.facts.trace_facts import TraceFacts, cache_with_facts, group_by
 from spark.questions import INTERNAL
-from spark.results import QueryResult
+from spark.results import QueryResult, table
 
 BEING_DELETED = -2
 """The leader of a partition whose topic is being deleted."""
@@ -75,13 +75,9 @@ def _death(facts: TraceFacts, outage: Outage) -> BrokerGone | None:
     return None
 
 
-def _result(columns: str, rows: Iterable[tuple[object, ...]]) -> QueryResult:
-    return QueryResult(tuple(columns.split()), tuple(rows))
-
-
 def elections(facts: TraceFacts) -> QueryResult:
     """List the elections that controllers won, in order of time: at, node, epoch."""
-    return _result("at node epoch", ((term.place.at, term.place.node, term.epoch) for term in facts.terms))
+    return table("at node epoch", ((term.place.at, term.place.node, term.epoch) for term in facts.terms))
 
 
 def episodes(facts: TraceFacts) -> QueryResult:
@@ -101,7 +97,7 @@ def episodes(facts: TraceFacts) -> QueryResult:
         " partition_seconds back_at topics"
     )
     by_death = group_by(lost_leaders(facts), lambda lost: lost.gone)
-    return _result(columns, (_episode(facts, gone, by_death.get(gone, [])) for gone in deaths(facts)))
+    return table(columns, (_episode(facts, gone, by_death.get(gone, [])) for gone in deaths(facts)))
 
 
 def _episode(facts: TraceFacts, gone: BrokerGone, mine: list[LostLeader]) -> tuple[object, ...]:
@@ -150,7 +146,7 @@ def leadership(facts: TraceFacts) -> QueryResult:
             before = leader
     rows.sort(key=lambda row: (row[0], row[1], row[4]))
     columns = "at topic partition before leader leader_epoch node controller_epoch"
-    return _result(columns, ((at, *partition, *rest) for at, partition, *rest in rows))
+    return table(columns, ((at, *partition, *rest) for at, partition, *rest in rows))
 
 
 def _controller_epoch(facts: TraceFacts, place: TracePosition) -> int | None:
@@ -172,7 +168,7 @@ def leaderless(facts: TraceFacts) -> QueryResult:
         ((None if gone is None else gone.broker,), outage.since, outage.until, outage.partition)
         for outage, gone in lost_leaders(facts)
     )
-    return _result(
+    return table(
         "broker lost_at over_at partitions topics examples",
         (
             (broker, begin, end, len(of), len({each.topic for each in of}), examples(of))
@@ -211,7 +207,7 @@ def out_of_isr(facts: TraceFacts) -> QueryResult:
                 rows.append(((broker, _writer(left[broker])), left.pop(broker).taken, after.taken, partition))
         over = math.inf if deleted is None else deleted.place.at
         rows += [((broker, _writer(after)), after.taken, over, partition) for broker, after in left.items()]
-    return _result(
+    return table(
         "broker left_at back_at by partitions examples",
         ((broker, begin, end, by, len(of), examples(of)) for (broker, by), begin, end, of in _group_intervals(rows)),
     )
@@ -263,7 +259,7 @@ def unavailable(facts: TraceFacts) -> QueryResult:
         since = min((each.outage.since for each in lost if each.over_at is None), default=None)
         rows.append((*partition, len(lost), sum(seconds), max(seconds), since is not None, since))
     rows.sort(key=lambda row: (row[0].startswith(INTERNAL), not row[5], -row[3], *row[:2]))
-    return _result("topic partition windows seconds longest_s still_leaderless since_at", rows)
+    return table("topic partition windows seconds longest_s still_leaderless since_at", rows)
 
 
 def leader_elections(facts: TraceFacts) -> QueryResult:
@@ -280,7 +276,7 @@ def leader_elections(facts: TraceFacts) -> QueryResult:
             counts.setdefault(key, [0, 0])[is_clean] += 1
     ordered = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0][0] or "", item[0][1]))
     rows = ((*key, clean + unclean, clean, unclean) for key, (unclean, clean) in ordered)
-    return _result("event node count clean unclean", rows)
+    return table("event node count clean unclean", rows)
 
 
 def isr_churn(facts: TraceFacts) -> QueryResult:
@@ -301,4 +297,4 @@ def isr_churn(facts: TraceFacts) -> QueryResult:
         rows.items(), key=lambda item: (item[0].topic.startswith(INTERNAL), -item[1][0], -item[1][1], item)
     )
     columns = "topic partition shrunk grown shrunk_by_controller first_at last_at"
-    return _result(columns, ((*partition, *row) for partition, row in ordered))
+    return table(columns, ((*partition, *row) for partition, row in ordered))

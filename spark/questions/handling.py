@@ -33,9 +33,6 @@ def _without_number(address: Column) -> Column:
 def messages(delivered: DataFrame) -> DataFrame:
     """Measure the handling times of deliveries by actor class and message type.
 
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-
     Returns:
         actor, type, count, failed, seconds (of handling), longest_ms and p99_ms (of one delivery), waited_s (in the
         queue, summed), waited_p99_ms; most handling time first.
@@ -65,9 +62,6 @@ def actors(delivered: DataFrame) -> DataFrame:
 
 def queue(delivered: DataFrame) -> DataFrame:
     """Measure a node's queue over time.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
         at (begin of an interval), node, depth (the largest number of waiting messages), waited_ms (the longest wait of

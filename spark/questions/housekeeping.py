@@ -1,10 +1,16 @@
-"""Sections of a summary about what brokers do to records and clients in time: cleaning, retention, and throttles."""
+"""Sections of a summary about what brokers do to records and clients: cleaning, retention, throttles, failed logins."""
 
 from __future__ import annotations
 
-from messages.facts.declarations import ClientThrottled, LogPartCleaned, LogStartMoved, LogTruncated
+from messages.facts.declarations import (
+    AuthenticationFailures,
+    ClientThrottled,
+    LogPartCleaned,
+    LogStartMoved,
+    LogTruncated,
+)
 from messages.facts.trace_facts import TraceFacts, group_by
-from spark.results import QueryResult
+from spark.results import QueryResult, table
 
 
 def cleanings(facts: TraceFacts) -> QueryResult:
@@ -15,7 +21,6 @@ def cleanings(facts: TraceFacts) -> QueryResult:
         DeleteRecords request), times, first (lowest offset concerned), until (the offset before which records were
         removed last), at (the last time).
     """
-    columns = "node", "partition", "reason", "times", "first", "until", "at"
     rows: dict[tuple[int, str, str], list[tuple[int, int, float]]] = {}
     for cleaned in facts.select(LogPartCleaned):
         key = cleaned.place.node, str(cleaned.partition), "cleaner"
@@ -28,9 +33,9 @@ def cleanings(facts: TraceFacts) -> QueryResult:
         if cut.end > cut.to:
             key = cut.place.node, str(cut.partition), "truncation"
             rows.setdefault(key, []).append((cut.to, cut.end, cut.place.at))
-    return QueryResult(
-        columns,
-        tuple(
+    return table(
+        "node partition reason times first until at",
+        (
             (*key, len(found), min(first for first, _, _ in found), found[-1][1], found[-1][2])
             for key, found in sorted(rows.items())
         ),
@@ -44,15 +49,30 @@ def throttles(facts: TraceFacts) -> QueryResult:
         node, user, client_id, quota, owner (the entity that has the quota), bound (per second), times, longest_ms,
         at (the last time).
     """
-    columns = "node", "user", "client_id", "quota", "owner", "bound", "times", "longest_ms", "at"
     rows = group_by(
         facts.select(ClientThrottled),
         lambda each: (each.place.node, each.user, each.client_id, each.quota, each.owner, each.bound),
     )
-    return QueryResult(
-        columns,
-        tuple(
+    return table(
+        "node user client_id quota owner bound times longest_ms at",
+        (
             (*key, sum(each.times for each in found), max(each.longest_ms for each in found), found[-1].place.at)
             for key, found in sorted(rows.items())
         ),
     )
+
+
+def authentications(facts: TraceFacts) -> QueryResult:
+    """Count failed authentications, those with the most first.
+
+    Returns:
+        node, listener, mechanism (TLS: the handshake failed; empty: the client has chosen none), count, first_at,
+        last_at.
+    """
+    found = group_by(
+        facts.select(AuthenticationFailures), lambda each: (each.place.node, each.listener, each.mechanism)
+    )
+    rows = [
+        (*which, sum(each.times for each in same), same[0].place.at, same[-1].place.at) for which, same in found.items()
+    ]
+    return table("node listener mechanism count first_at last_at", sorted(rows, key=lambda row: (-row[3], row)))

@@ -11,9 +11,6 @@ from spark.questions.controller import requests_sent
 def deletions(delivered: DataFrame) -> DataFrame:
     """List deleted topics in order of time.
 
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-
     Returns:
         topic, queued_at (when the deletion was requested), stopped_at (when a StopReplica request last named a replica
         of the topic), stops (how often StopReplica requests named its replicas), gone_at (when its znode was removed;
@@ -34,9 +31,6 @@ def deletions(delivered: DataFrame) -> DataFrame:
 
 def reassignments(delivered: DataFrame) -> DataFrame:
     """List reassigned partitions in order of time.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
         topic, partition, began_at (the first request with replicas to add or remove), adding, removing, ended_at (the

@@ -26,9 +26,6 @@ def replies(delivered: DataFrame) -> DataFrame:
 def zookeeper(replies: DataFrame) -> DataFrame:
     """Summarise the durations of requests to ZooKeeper by node and type.
 
-    Args:
-        replies: Replies of ZooKeeper with their requests.
-
     Returns:
         node, type (a StoreWrite is one transaction), count, items (operations, or paths read or watched), p50_ms,
         p99_ms, longest_ms.
@@ -46,19 +43,13 @@ def zookeeper(replies: DataFrame) -> DataFrame:
     )
 
 
-def latencies(handled: DataFrame, flights: DataFrame, replies: DataFrame, answers: DataFrame) -> DataFrame:
-    """Return a histogram of the durations in the column `ms` of these frames.
+def latencies(durations: dict[str, tuple[DataFrame, str]]) -> DataFrame:
+    """Return a histogram of the durations of each kind.
 
     Returns:
         kind, upto_ms (powers of two), count.
     """
-    kinds = {
-        "controller events": handled,
-        "requests to brokers": flights,
-        "requests to ZooKeeper": replies,
-        "requests of clients": answers,
-    }
-    each = [frame.select(f.lit(kind).alias("kind"), "ms") for kind, frame in kinds.items()]
+    each = [frame.select(f.lit(kind).alias("kind"), "ms") for kind, (frame, _) in durations.items()]
     bucket = f.pow(f.lit(2.0), f.greatest(f.ceil(f.log2("ms")), f.lit(-4))).alias("upto_ms")
     counted = reduce(DataFrame.unionAll, each).where(f.col("ms") > 0).groupBy("kind", bucket)
     return counted.agg(f.count("*").alias("count")).orderBy("kind", "upto_ms")
@@ -66,9 +57,6 @@ def latencies(handled: DataFrame, flights: DataFrame, replies: DataFrame, answer
 
 def clients(answers: DataFrame) -> DataFrame:
     """Time the requests that nodes answered, by node and type.
-
-    Args:
-        answers: As `controller.answers` returns them.
 
     Returns:
         node, request, count, p50_ms, p99_ms, longest_ms (a fetch may wait for records on purpose).
@@ -84,9 +72,6 @@ def clients(answers: DataFrame) -> DataFrame:
 
 def records(delivered: DataFrame) -> DataFrame:
     """Count records by partition and by the node that led the partition at that time.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
         topic, partition, node, batches, records, bytes (produced), read_bytes (to consumers and followers), share (of

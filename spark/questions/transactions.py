@@ -21,9 +21,6 @@ COORDINATOR, MARKERS = "TransactionsActor", "TransactionMarkersActor"
 def transactions(delivered: DataFrame) -> DataFrame:
     """Count and time transactions by transactional id.
 
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-
     Returns:
         transactional_id, committed, aborted, ongoing (not decided when the trace ends), prepared (how many of the
         committed and aborted transactions still have partitions without the marker when the trace ends), p50_ms and

@@ -13,8 +13,7 @@ from messages.facts.declarations import StateWrite, TracePosition
 from messages.facts.trace_facts import TraceFacts, gather
 from messages.trace.files.runs import find_runs
 from messages.wire.record_batch import read_records
-from spark.headline import headline
-from spark.incidents import find_incidents
+from spark.incidents import find_incidents, headline
 from spark.questions import failovers
 from spark.results import Summary
 from tests.cli.test_why_situations import cluster, create, delete, others, start_second_process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark.plots import STEPS
-from spark.results import QueryResult, Summary
+from spark.results import QueryResult, Summary, table
 
 BEGIN = 1.7e9
 TOPIC = "<b>t"
@@ -11,8 +11,7 @@ BROKERS = 3
 
 
 def results(columns: str, *rows: tuple[object, ...]) -> QueryResult:
-    """Return a section with these columns (names separated by spaces) and rows."""
-    return QueryResult(tuple(columns.split()), rows)
+    return table(columns, rows)
 
 
 def incident(partitions: int, still: int = 0) -> Summary:

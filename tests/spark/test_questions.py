@@ -11,7 +11,7 @@ from messages.facts.trace_facts import gather
 from messages.network import AuthenticationsFailed, FailedAuthentications
 from messages.trace.files.runs import find_runs
 from spark.questions import traffic
-from spark.questions.clients import authentications
+from spark.questions.housekeeping import authentications
 from spark.results import Summary
 from spark.section_names import TITLES
 from spark.source import SCHEMA

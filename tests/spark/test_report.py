@@ -14,8 +14,7 @@ import pytest
 
 from spark.drawing import STEPS as MOST_STEPS
 from spark.drawing import Area, Box, running_total
-from spark.headline import headline
-from spark.incidents import EXAMINED, find_incidents
+from spark.incidents import EXAMINED, find_incidents, headline
 from spark.plots import FIGURES, MOST
 from spark.report import page
 from spark.results import QueryResult, Summary, WhyAnswer
@@ -54,9 +53,10 @@ def test_what_is_not_over_comes_first() -> None:
     )
     first, second = incidents.gravest_first
     assert (first.until, first.what) == (None, "Broker 1, the controller, was killed")
-    assert "12 more had none until the end, 51 s later." in first.text
-    assert "12 partitions had no other in-sync replica alive." in first.text
-    assert "Broker 1 is not back; 12 partitions still have no leader." in first.text
+    facts = dict(first.facts)
+    assert "12 more had none until the end, 51 s later." in facts["How long"]
+    assert "12 partitions had no other in-sync replica alive." in facts["Why"]
+    assert facts["Now"] == "Broker 1 is not back; 12 partitions still have no leader."
     assert second.until == BEGIN + 5
 
 
