@@ -29,13 +29,14 @@ from actors.node.cluster_security import acl_of
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.coincidences import Occasion, draw_coincidence
+from actors.simulation.members import Script
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import CLIENT, UP, Cluster, host_of
 from actors.simulation.swarm import (
     CLEANED_CONFIGS,
     LOG_SETTINGS,
     RETENTION_CONFIGS,
-    SettingChoice,
+    Choices,
     draw_config,
     draw_entries,
     draw_settings,
@@ -78,48 +79,25 @@ from zk_bridge.topics import decode_topic, encode_topic
 
 WORK = "work"
 """The group of actions that every run contains."""
-
-ADMIN = "admin"
-"""Requests of newer admin tools to the controller; included if requested by name or with `all`."""
-
-GROUPS = "groups"
-"""Actions of consumer group members; included if requested by name or with `all`."""
-
 RECORDS = "records"
 """Actions on records and on topics with records; included in runs with producers."""
-
-ABSENT = "absent"
-"""Reassignments to a broker that never exists, and deletions of their topics; included if requested by name or with
-`all`."""
-
-STALE = "stale"
-"""Requests with old epochs, and requests of controllers for partitions that do not exist; included if requested by name
-or with `all`."""
-
-PRODUCERS = "producers"
-"""Idempotent producers, in runs with records; included if requested by name or with `all`."""
-
-TRANSACTIONS = "transactions"
-"""Transactional producers and a worker, in runs with records; included if requested by name or with `all`."""
-
-FLIPS = "flips"
-"""Bits that flip on a disk while its node is down; included if requested by name or with `all`."""
-
-LOGS = "logs"
-"""Cleaning, retention, and moves between log directories; included if requested by name or with `all`."""
-
-QUOTAS = "quotas"
-"""Quotas of users, and users that would use more; included in runs with records, if requested by name or with `all`."""
-
-VERSIONS = "versions"
-"""Restarts with another inter-broker protocol version; included if requested by name or with `all`."""
-
 RIGHTS = "rights"
 """Changes of ACLs, and requests of users without other rights; included only if requested by name, because all nodes of
 the run have an authorizer."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS, VERSIONS, QUOTAS)
-"""The groups of actions beside the faults; `all` includes them."""
+NAMED = ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS, VERSIONS, QUOTAS = (
+    "admin",  # requests of newer admin tools to the controller
+    "groups",  # members of consumer groups
+    "absent",  # reassignments to a broker that never exists, and deletions of their topics
+    "stale",  # requests with old epochs, and requests of controllers for partitions that do not exist
+    "producers",  # idempotent producers, in runs with records
+    "transactions",  # transactional producers and a worker, in runs with records
+    "flips",  # bits that flip on a disk while its node is down
+    "logs",  # cleaning, retention, and moves between log directories
+    "versions",  # restarts with another inter-broker protocol version
+    "quotas",  # quotas of users, and users that would use more, in runs with records
+)
+"""The groups of actions beside the faults; included if requested by name or with `all`."""
 
 
 @attrs.define
@@ -349,7 +327,7 @@ def _config(chance: random.Random, known: PlannedTopics, topic: str) -> str:
     return draw_config(chance)
 
 
-def _entries(choices: Sequence[SettingChoice]) -> Draw:
+def _entries(choices: Choices) -> Draw:
     return lambda chance, known, topic: draw_entries(chance, choices)
 
 
@@ -409,19 +387,15 @@ def _choose_stranding(chance: random.Random, known: PlannedTopics, topic: str) -
     return (str(chance.randrange(len(known.away[topic]))),)
 
 
-@_with_topic
-def _choose_move(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
+def _moves(chance: random.Random, known: PlannedTopics, topic: str, count: int = 1) -> tuple[str, ...]:
+    """Choose a partition and `count` lists of replicas, to which it is reassigned one after the other."""
     number = chance.randrange(len(known.topics[topic]))
-    replicas = known.topics[topic][number] = known.replicas(chance)
-    return str(number), *written((replicas,))
-
-
-@_with_topic
-def _choose_moves(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
-    number = chance.randrange(len(known.topics[topic]))
-    moves = [known.replicas(chance) for _ in range(3)]
+    moves = [known.replicas(chance) for _ in range(count)]
     known.topics[topic][number] = moves[-1]
     return str(number), *written(moves)
+
+
+_choose_move = _with_topic(_moves)
 
 
 def _partitions(cluster: Cluster, topic: str) -> tuple[PartitionAssignment, ...]:
@@ -527,7 +501,7 @@ def remake(cluster: Cluster, topic: str, *replicas: Replicas) -> Iterator[None]:
     if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_fresh(cluster, topic, replicas):
         cluster.write(*(WriteOp(DELETE, path) for path in sorted(below, reverse=True)))
     yield
-    _create_again(cluster, topic, replicas)
+    cluster.run_script(_create_again(cluster, topic, replicas))
 
 
 def _is_fresh(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]]) -> bool:
@@ -542,20 +516,16 @@ def _is_fresh(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]])
     return True
 
 
-def _create_again(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]]) -> None:
-    cluster.scheduler.call_later(SETTLED, partial(_make_again, cluster, topic, replicas))
-
-
-def _make_again(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]]) -> None:
-    contexts = cluster.controllers().values()
-    brokers = len(cluster.machines)
-    if cluster.exists(paths.topic(topic)) or not cluster.exists(paths.topic_config(topic)):
-        return
-    if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
-        again = zookeeper.TopicAssignment(topic, number_partitions(replicas))
-        cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(again)))
-    else:
-        _create_again(cluster, topic, replicas)
+def _create_again(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]]) -> Script:
+    while True:
+        yield SETTLED
+        contexts, brokers = cluster.controllers().values(), len(cluster.machines)
+        if cluster.exists(paths.topic(topic)) or not cluster.exists(paths.topic_config(topic)):
+            return
+        if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
+            again = zookeeper.TopicAssignment(topic, number_partitions(replicas))
+            cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(again)))
+            return
 
 
 @action(WORK, 2, _draws())
@@ -648,7 +618,7 @@ def _declare_send(name: str, part: str, weight: int, requests: Collection[str]) 
 _declare_send("send-admin", ADMIN, 8, client_requests.ADMIN)
 
 
-@action(ADMIN, 3, _choose_moves)
+@action(ADMIN, 3, _with_topic(partial(_moves, count=3)))
 def reassign_again(cluster: Cluster, topic: str, number: Number, *replicas: Replicas) -> None:
     """Reassign a partition in ZooKeeper, and again by requests to the controller during the first reassignment."""
     reassign(cluster, topic, number, replicas[0])
@@ -719,9 +689,8 @@ def swamp(cluster: Cluster, node: Node) -> Iterator[None]:
         disks.read_delays[name] = 0.05
     cluster.starve(node, SWAMP_PACE)
     _stop_for_a_while(cluster, node)
-    cluster.scheduler.call_later(STOPPED + LED_AGAIN, partial(_lead_again, cluster, node))
-    _swamp_more(cluster, node)
-    _watch_loads(cluster, node)
+    for script in (_lead_again, _swamp_more, _watch_loads):
+        cluster.run_script(script(cluster, node))
     yield
     disks.read_delays.clear()
     cluster.starve(node, -SWAMP_PACE)
@@ -738,24 +707,25 @@ def _is_swamped(cluster: Cluster, node: int) -> bool:
     return bool(cluster.machines[node].disks.read_delays)
 
 
-def _lead_again(cluster: Cluster, node: int) -> None:
+def _lead_again(cluster: Cluster, node: int) -> Script:
     """Elect the preferred leaders, and usually stop a node other than `node` within AT_ONCE seconds.
 
     The stopped node then leaves the ISR of partitions that are being loaded.
     """
-    if _is_swamped(cluster, node):
+    yield STOPPED + LED_AGAIN
+    while _is_swamped(cluster, node):
         cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
         others = [other for other in cluster.machines if other != node]
         if others and cluster.chance.random() < 0.7:
             stops = partial(_stop_for_a_while, cluster, cluster.chance.choice(others))
             cluster.scheduler.call_later(cluster.chance.uniform(0.0, AT_ONCE), stops)
-        cluster.scheduler.call_later(LED_AGAIN, partial(_lead_again, cluster, node))
+        yield LED_AGAIN
 
 
-def _swamp_more(cluster: Cluster, node: int) -> None:
-    if _is_swamped(cluster, node):
+def _swamp_more(cluster: Cluster, node: int) -> Script:
+    while _is_swamped(cluster, node):
         _ask_coordinators(cluster, node, cluster.chance.sample(client_requests.OF_COORDINATORS, 4))
-        cluster.scheduler.call_later(OFTEN, partial(_swamp_more, cluster, node))
+        yield OFTEN
 
 
 def _ask_coordinators(cluster: Cluster, node: int, requests: Iterable[str]) -> None:
@@ -764,21 +734,18 @@ def _ask_coordinators(cluster: Cluster, node: int, requests: Iterable[str]) -> N
         client_requests.send(cluster, request, ABSENT_TOPIC, 0, group, (node,))
 
 
-def _watch_loads(cluster: Cluster, node: int) -> None:
+def _watch_loads(cluster: Cluster, node: int) -> Script:
     """Sometimes send the node requests and commits, or stop the node, while its coordinators load partitions."""
-    if not _is_swamped(cluster, node):
-        return
-    after = SOON
-    if cluster.is_loading(node):
-        after = LED_AGAIN / 2
-        if cluster.chance.random() < 0.5:
+    while _is_swamped(cluster, node):
+        is_loading = cluster.is_loading(node)
+        if is_loading and cluster.chance.random() < 0.5:
             _ask_coordinators(cluster, node, client_requests.OF_COORDINATORS)
             for number in range(COMMITS):
                 commit = partial(_ask_coordinators, cluster, node, ("OffsetCommit", "InitProducerId"))
                 cluster.scheduler.call_later(number * COMMITS_EVERY, commit)
             if cluster.chance.random() < 0.5:
                 _stop_for_a_while(cluster, node)
-    cluster.scheduler.call_later(after, partial(_watch_loads, cluster, node))
+        yield LED_AGAIN / 2 if is_loading else SOON
 
 
 _declare_send("send-stale", STALE, 4, client_requests.STALE)
@@ -811,7 +778,7 @@ def override(cluster: Cluster, topic: str, entry: str) -> Iterator[None]:
     for second in range(1, REFUSED_FOR + 1):
         cluster.scheduler.call_later(second, partial(_send, cluster, requests, topic, 0, MEMBERS_GROUPS[0]))
     yield
-    _end_overrides(cluster, topic)
+    cluster.run_script(_end_overrides(cluster, topic))
 
 
 def _turn(cluster: Cluster, topic: str) -> None:
@@ -822,12 +789,12 @@ def _turn(cluster: Cluster, topic: str) -> None:
         cluster.scheduler.call_later(0.5, partial(ask_elect, cluster, topic, 0))
 
 
-def _end_overrides(cluster: Cluster, topic: str) -> None:
+def _end_overrides(cluster: Cluster, topic: str) -> Script:
     """Delete all overrides of the topic as soon as ZooKeeper is up."""
+    while not cluster.zookeeper.up:
+        yield 1.0
     if _stays(cluster, topic):
         cluster.try_ask(zookeeper.SetTopicConfig(topic, ()))
-    elif not cluster.zookeeper.up:
-        cluster.scheduler.call_later(1.0, partial(_end_overrides, cluster, topic))
 
 
 _MEMBER = _draws(_one_of(*MEMBERS_GROUPS), _one_of(*"0123"))
@@ -870,14 +837,15 @@ def delete_records(cluster: Cluster, topic: str, number: Number) -> None:
 def recreate(cluster: Cluster, topic: str, *replicas: Replicas) -> None:
     """Delete a topic, and create it again as soon as it is gone."""
     delete(cluster, topic)
-    _create_when_gone(cluster, cluster.now + GONE, topic, *replicas)
+    cluster.run_script(_create_when_gone(cluster, cluster.now + GONE, topic, *replicas))
 
 
-def _create_when_gone(cluster: Cluster, until: float, topic: str, *replicas: tuple[int, ...]) -> None:
-    if not cluster.exists(paths.topic(topic)) and not cluster.exists(paths.delete_topic(topic)):
-        create(cluster, topic, *replicas)
-    elif cluster.now < until:
-        cluster.scheduler.call_later(0.1, partial(_create_when_gone, cluster, until, topic, *replicas))
+def _create_when_gone(cluster: Cluster, until: float, topic: str, *replicas: tuple[int, ...]) -> Script:
+    while cluster.exists(paths.topic(topic)) or cluster.exists(paths.delete_topic(topic)):
+        if cluster.now >= until:
+            return
+        yield 0.1
+    create(cluster, topic, *replicas)
 
 
 @action(PRODUCERS, 10, _topic_and(_partition), (5.0, 40.0))
@@ -991,14 +959,13 @@ def strand(cluster: Cluster, topic: str, number: Number) -> Iterator[None]:
     """Reassign a partition to a broker that does not exist, and delete the topic later."""
     reassign(cluster, topic, number, (len(cluster.machines),))
     yield
-    _delete_stranded(cluster, topic)
+    cluster.run_script(_delete_stranded(cluster, topic))
 
 
-def _delete_stranded(cluster: Cluster, topic: str) -> None:
-    if cluster.zookeeper.up:
-        delete(cluster, topic)
-    else:
-        cluster.scheduler.call_later(1.0, partial(_delete_stranded, cluster, topic))
+def _delete_stranded(cluster: Cluster, topic: str) -> Script:
+    while not cluster.zookeeper.up:
+        yield 1.0
+    delete(cluster, topic)
 
 
 @action(WORK, 0, _never)

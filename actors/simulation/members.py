@@ -19,7 +19,6 @@ from typing import Any
 import attrs
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from actors.runtime import CallLater
 from messages import errors
 from messages.apis import describe_groups, heartbeat, join_group, leave_group, offset_commit, offset_fetch, sync_group
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -57,27 +56,8 @@ Script = Generator[Any, Any, None]
 """A simulated client: it yields (node, request) and receives the response, or None if no response arrives. To pause, it
 yields a number of seconds."""
 
-
-def run_script(ask: Ask, call_later: CallLater, script: Script, patience: float, received: object = None) -> None:
-    """Run a script to its end.
-
-    Args:
-        ask: Sends its requests.
-        call_later: Ends its pauses.
-        script: The client.
-        patience: Seconds that it waits for a response.
-        received: The response to its most recent request.
-    """
-    go_on = partial(run_script, ask, call_later, script, patience)
-    try:
-        wanted = script.send(received)
-    except StopIteration:
-        return
-    if isinstance(wanted, float):
-        call_later(wanted, go_on)
-    else:
-        node, request = wanted
-        ask(node, request, go_on, patience)
+RunScript = Callable[[Script, float], None]
+"""Run a script to its end, with the seconds that it waits for a response (`Cluster.run_script`)."""
 
 
 @attrs.frozen
@@ -134,13 +114,13 @@ class Members:
     For each assignment, they call `tell` with an AssignmentReceived.
     """
 
-    def __init__(self, ask: Ask, call_later: CallLater, nodes: Sequence[int], seed: int) -> None:
+    def __init__(self, ask: Ask, run_script: RunScript, nodes: Sequence[int], seed: int) -> None:
         self.tell: Callable[[AssignmentReceived], None] = lambda dealt: None
         self.groups: dict[str, SimulatedGroup] = {}
         self.committing = True
         """Whether members commit offsets, besides their heartbeats."""
         self.ask = ask
-        self.call_later = call_later
+        self.run_script = run_script
         self._chance = random.Random(seed)
         self._nodes = nodes
 
@@ -234,7 +214,7 @@ class SimulatedMember:
 
     def start(self) -> None:
         """Take part in the group until `end`."""
-        run_script(self._members.ask, self._members.call_later, self._script, PATIENCE)
+        self._members.run_script(self._script, PATIENCE)
 
     def end(self, silently: bool) -> None:
         """Leave the group with a LeaveGroup request, or without one if `silently`."""

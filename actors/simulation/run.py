@@ -13,7 +13,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
@@ -125,7 +125,9 @@ def run(
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
         with silent():
-            return _Run(schedule, root, keep is not None, families, transcript, covered, only).run()
+            running = _Run(schedule, root, keep is not None, families, transcript, covered, only)
+            with nullcontext() if running.coverage is None else collecting(running.coverage.probe):
+                return running.run()
     finally:
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -194,12 +196,6 @@ class _Run:
 
     def run(self) -> RunOutcome:
         """Execute the schedule."""
-        with ExitStack() as stack:
-            if self.coverage is not None:
-                stack.enter_context(collecting(self.coverage.probe))
-            return self._run()
-
-    def _run(self) -> RunOutcome:
         cluster, violations = self.cluster, self.monitors.violations
         for node in cluster.machines:
             cluster.start(node)

@@ -8,14 +8,15 @@ Rule 3: from the time of a DeleteRecords request on, the records below its offse
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from functools import partial
 
 from actors.simulation.client_history import TOMBSTONE, Acknowledged, content, key_of
+from actors.simulation.members import Script
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import QuotaUsed
-from actors.simulation.simulated_cluster import CLIENT
 from messages import errors
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse
@@ -25,6 +26,9 @@ from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import batch_of
+
+PATIENCE = 10.0
+"""Seconds that a client waits for a response."""
 
 EVERY = 0.5
 """Average seconds between two produces."""
@@ -69,8 +73,8 @@ class Clients:
         """Let the producers start to write."""
         if not self._going:
             self._going = True
-            self._later()
-            self._consume_later()
+            for script in self._write(), self._consume():
+                self._observed.cluster.run_script(script)
 
     def rest(self) -> None:
         """Let the producers stop writing."""
@@ -85,7 +89,7 @@ class Clients:
             observed.history.delete_up_to(partition, offset)
             request = DeleteRecordsRequest(2, (TrimmedPartition(partition, offset),), 3000)
             done = partial(self._note_deletion, partition, observed.znodes.born.get(partition.topic, 0), offset)
-            observed.cluster.ask(leader, request, done, 10.0)
+            observed.cluster.ask(leader, request, done, PATIENCE)
 
     def _note_deletion(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
         """Note that records below `offset` may be missing, if the topic was recreated after the request."""
@@ -93,38 +97,33 @@ class Clients:
         if born != observed.znodes.born.get(partition.topic) and partition in observed.znodes.states:
             observed.history.delete_up_to(partition, offset)
 
-    def _later(self) -> None:
-        self._observed.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._write)
-
     def burst(self, partition: TopicPartition, batches: int, size: int) -> None:
         """Produce many batches at once, each with one record of `size` bytes."""
         for _ in range(batches if self._going and self._is_led(partition) else 0):
-            self._produce(partition, size)
+            self._send(partition, self._value(size))
 
     def _is_led(self, partition: TopicPartition) -> bool:
         return self._observed.leader_of(partition) is not None
 
-    def _consume_later(self) -> None:
-        self._observed.cluster.scheduler.call_later(CONSUMES, self._consume)
-
-    def _consume(self) -> None:
-        """Continue to read one partition up to the high watermark, as a consumer does."""
-        if not self._going:
-            return
+    def _consume(self) -> Script:
+        """Continue to read one partition up to the high watermark, as a consumer does, until `rest`."""
         observed = self._observed
-        led = sorted(partition for partition in observed.history.acknowledged if self._is_led(partition))
-        if led:
-            partition = self._chance.choice(led)
-            born = observed.znodes.born.get(partition.topic, 0)
-            position, life = self._positions.get(partition, (0, born))
-            is_new = life != born or self._chance.random() < NEW_CONSUMERS
-            position = max(0 if is_new else position, observed.history.deleted.get(partition, 0))
-            request = FetchRequest(11, -1, 0, 0, (FetchPartition(partition, position, CONSUMED_BYTES),), CONSUMED_BYTES)
-            report = partial(self._handle_fetch, partition, born, position)
-            observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0)
-        self._consume_later()
+        yield CONSUMES
+        while self._going:
+            led = sorted(filter(self._is_led, observed.history.acknowledged))
+            if led:
+                partition = self._chance.choice(led)
+                born = observed.znodes.born.get(partition.topic, 0)
+                position, life = self._positions.get(partition, (0, born))
+                is_new = life != born or self._chance.random() < NEW_CONSUMERS
+                position = max(0 if is_new else position, observed.history.deleted.get(partition, 0))
+                part = FetchPartition(partition, position, CONSUMED_BYTES)
+                request = FetchRequest(11, -1, 0, 0, (part,), CONSUMED_BYTES)
+                report = partial(self._handle_fetch, partition, born)
+                observed.cluster.ask(observed.znodes.states[partition].leader, request, report, PATIENCE)
+            yield CONSUMES
 
-    def _handle_fetch(self, partition: TopicPartition, born: int, position: int, response: Message | None) -> None:
+    def _handle_fetch(self, partition: TopicPartition, born: int, response: Message | None) -> None:
         observed = self._observed
         if (
             not isinstance(response, FetchResponse)
@@ -144,18 +143,13 @@ class Clients:
                 seen.setdefault(offset, value)
             self._positions[partition] = max(found) + 1, born
 
-    def _write(self) -> None:
-        if not self._going:
-            return
-        observed = self._observed
-        led = sorted(filter(self._is_led, observed.znodes.states))
-        if led:
-            self._produce(self._chance.choice(led))
-        self._later()
-
-    def _produce(self, partition: TopicPartition, size: int = 0) -> None:
-        self._count += 1
-        self._send(partition, f"record {self._count}".encode().ljust(size, b"."))
+    def _write(self) -> Script:
+        yield self._chance.expovariate(1 / EVERY)
+        while self._going:
+            led = sorted(filter(self._is_led, self._observed.znodes.states))
+            if led:
+                self._send(self._chance.choice(led), self._value(0))
+            yield self._chance.expovariate(1 / EVERY)
 
     def bury(self, partition: TopicPartition) -> None:
         """Produce a tombstone of one of the keys in BURIED."""
@@ -168,66 +162,55 @@ class Clients:
         """Let a user produce and fetch in turns, each request after the response to the last one."""
         if user not in self._spending:
             self._spending[user] = began = partition, self._observed.now()
-            self._spend(user, began, PRODUCE)
+            self._observed.cluster.run_script(self._spend(user, began), PATIENCE, user)
 
     def end_spending(self, user: str) -> None:
         """End the requests of a user; the last one may still be in flight."""
         self._spending.pop(user, None)
 
-    def _spend(self, user: str, began: tuple[TopicPartition, float], quota: str) -> None:
+    def _spend(self, user: str, began: tuple[TopicPartition, float]) -> Script:
         observed, (partition, _) = self._observed, began
-        if self._spending.get(user) != began:
-            return
-        leader = observed.leader_of(partition)
-        if not self._going or leader is None:
-            self.end_spending(user)
-            return
-        process, size = (leader, observed.starts(leader)), SPENT_BYTES[quota]
-        ended = partial(self._handle_spent, user, began, quota, process, observed.now())
-        if quota == PRODUCE:
-            self._count += 1
-            self._send(partition, f"record {self._count}".encode().ljust(size, b"."), user, ended)
-        else:
-            part = FetchPartition(partition, observed.first_offset(partition), size)
-            observed.cluster.ask(leader, FetchRequest(11, -1, 0, 0, (part,), size), ended, 10.0, user)
+        for quota in itertools.cycle((PRODUCE, FETCH)):
+            leader = observed.leader_of(partition)
+            if self._spending.get(user) != began:
+                return
+            if not self._going or leader is None:
+                self.end_spending(user)
+                return
+            process, sent, size, throttle_ms = (leader, observed.starts(leader)), observed.now(), 0, None
+            if quota == PRODUCE:
+                request, noted = self._production(partition, self._value(SPENT_BYTES[quota]))
+                response = yield leader, request
+                noted(response)
+                size = request.partitions[0].records.body.size
+            else:
+                part = FetchPartition(partition, observed.first_offset(partition), SPENT_BYTES[quota])
+                response = yield leader, FetchRequest(11, -1, 0, 0, (part,), SPENT_BYTES[quota])
+                if isinstance(response, FetchResponse):
+                    size = sum(each.body.size for each in response.partitions)
+            if isinstance(response, ProduceResponse | FetchResponse):
+                throttle_ms = response.throttle_time_ms
+            observed.take(QuotaUsed(process, user, quota, size, sent, throttle_ms))
+            yield SPENDS
 
-    def _handle_spent(
-        self,
-        user: str,
-        began: tuple[TopicPartition, float],
-        quota: str,
-        process: tuple[int, int],
-        sent: float,
-        response: Message | None,
-        size: int = 0,
-    ) -> None:
-        observed, throttle_ms = self._observed, None
-        if isinstance(response, ProduceResponse | FetchResponse):
-            throttle_ms = response.throttle_time_ms
-        if isinstance(response, FetchResponse):
-            size = sum(each.body.size for each in response.partitions)
-        observed.take(QuotaUsed(process, user, quota, size, sent, throttle_ms))
-        following = FETCH if quota == PRODUCE else PRODUCE
-        observed.cluster.scheduler.call_later(SPENDS, partial(self._spend, user, began, following))
+    def _value(self, size: int) -> bytes:
+        self._count += 1
+        return f"record {self._count}".encode().ljust(size, b".")
 
-    def _send(
-        self,
-        partition: TopicPartition,
-        value: bytes,
-        user: str = CLIENT,
-        ended: Callable[[Message | None, int], None] = lambda response, size: None,
-    ) -> None:
+    def _send(self, partition: TopicPartition, value: bytes) -> None:
+        request, noted = self._production(partition, value)
+        self._observed.cluster.ask(self._observed.znodes.states[partition].leader, request, noted, PATIENCE)
+
+    def _production(
+        self, partition: TopicPartition, value: bytes
+    ) -> tuple[ProduceRequest, Callable[[Message | None], None]]:
+        """Return the request that produces a record, and what notes its response."""
         observed = self._observed
         pair = key_of(value), None if value.startswith(TOMBSTONE) else value
         batch = batch_of([pair], observed.cluster.wall_ms())
-        request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
-        born, sent = observed.znodes.born.get(partition.topic, 0), observed.now()
-
-        def report(response: Message | None) -> None:
-            self._handle_produce(partition, born, value, sent, response)
-            ended(response, batch.body.size)
-
-        observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0, user)
+        born = observed.znodes.born.get(partition.topic, 0)
+        noted = partial(self._handle_produce, partition, born, value, observed.now())
+        return ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),)), noted
 
     def _handle_produce(
         self, partition: TopicPartition, born: int, value: bytes, sent: float, response: Message | None

@@ -32,7 +32,7 @@ from actors.runtime import Delivery, DriftingClock, VirtualClock, VirtualSchedul
 from actors.runtime.trace.flight_recorder import FlightRecorder
 from actors.runtime.trace.recorder import NullRecorder, Recorder
 from actors.simulation.disk import Disks
-from actors.simulation.members import Members
+from actors.simulation.members import Members, Script
 from actors.simulation.wire import LATENCY, Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
 from messages.ask import AskFailed, Question
@@ -171,7 +171,7 @@ class Cluster:
         """The nodes with a fault that lasts to the end. At rest, only the other nodes, the core, are healed."""
         self.elects_uncleanly = False
         """Whether an override of all brokers has enabled unclean elections."""
-        self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
+        self.members = Members(self.ask, self.run_script, range(brokers), seed + 2)
         rates = dict(clocks)
         for node_id in range(brokers):
             there, virtual = root / host_of(node_id), self.scheduler.clock
@@ -433,6 +433,19 @@ class Cluster:
         data = self.zookeeper.read(paths.CONTROLLER).data
         if data is not None:
             self.ask(decode_controller(paths.CONTROLLER, data), request, lambda response: None)
+
+    def run_script(self, script: Script, patience: float = 10.0, user: str = CLIENT, received: object = None) -> None:
+        """Run a client's script to its end; it waits `patience` seconds for a response, and has now `received` one."""
+        go_on = partial(self.run_script, script, patience, user)
+        try:
+            wanted = script.send(received)
+        except StopIteration:
+            return
+        if isinstance(wanted, float):
+            self.scheduler.call_later(wanted, go_on)
+        else:
+            node_id, request = wanted
+            self.ask(node_id, request, go_on, patience, user)
 
     def exists(self, path: str) -> bool:
         """Return whether a znode exists."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
 from actors.simulation.client_history import KnownOutcome, SimulatedTransaction
-from actors.simulation.members import Script, run_script
+from actors.simulation.members import Script
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import TransactionBroken
 from actors.simulation.simulated_producers import RETRIABLE
@@ -103,8 +103,7 @@ class TransactionalProducers:
         self._stopped.discard(id)
         self.newest[id] = number = self.newest.get(id, 0) + 1
         incarnation = (Worker if id == WORKER else Incarnation)(self, id, number)
-        cluster = self.observed.cluster
-        run_script(cluster.ask, cluster.scheduler.call_later, incarnation.script(), PATIENCE)
+        self.observed.cluster.run_script(incarnation.script(), PATIENCE)
 
     def end(self, id: str) -> None:
         """Stop all producers with this transactional id, each after its current transaction."""

@@ -88,10 +88,10 @@ def _drawn() -> Iterator[str]:
     yield f"| `distance` of one pair of nodes, in a quarter of the seeds (s) | {_listed(DISTANCES)} |"
     yield f"| `clock` of each fifth node | {_listed(DRIFTS)} |"
     yield f"| factor of an action's weight | {_listed(WEIGHTS)} |"
-    for drawn in NODE_SETTINGS:
-        yield f"| `set {drawn.name}` | {_listed(drawn.values)} |"
-    for drawn in TOPIC_CONFIGS:
-        yield f"| `configure` {drawn.name} | {_listed(drawn.values)} |"
+    for name, values in NODE_SETTINGS.items():
+        yield f"| `set {name}` | {_listed(values)} |"
+    for name, values in TOPIC_CONFIGS.items():
+        yield f"| `configure` {name} | {_listed(values)} |"
 
 
 def _coincidences() -> Iterator[str]:
