@@ -117,13 +117,6 @@ def test_a_node_handles_what_arrives_while_it_stalls_at_once() -> None:
     assert {*expected, "Heartbeat in Dead", "CreatePartitions REASSIGNMENT_IN_PROGRESS"} <= outcome.reached.keys()
 
 
-def test_a_swamped_coordinator_refuses_requests_for_what_it_loads() -> None:
-    schedule = "brokers 3\nduration 40\n4 join g0 0\n8 swamp 1 for 30"
-    outcome = run(parse(schedule), covered=True)
-    assert outcome.violation is None, outcome.violation
-    assert sum("COORDINATOR_LOAD_IN_PROGRESS" in name for name in outcome.reached) > 1
-
-
 def test_counting_changes_nothing(tmp_path: Path) -> None:
     schedule = invent(1, duration=12.0, faults=ALL, records=True)
     found = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -63,29 +62,19 @@ def test_what_a_run_recorded_replays(tmp_path: Path, schedule: Schedule) -> None
 
 
 _DIGEST = """
-import hashlib, pathlib, sys, time
-time.time = lambda: float(sys.argv[2])
+import sys, time
+time.time = lambda: float(sys.argv[1])
 from actors.simulation.actions import invent
-from actors.simulation.run import run
-root = pathlib.Path(sys.argv[1])
-run(invent(3, duration=20.0), root)
+from actors.simulation.triage import digest
+print(digest(invent(3, duration=20.0)))
 """
 
 
-def traces(folder: Path) -> dict[str, str]:
-    """Return the checksum of each trace file below a folder, by its path."""
-    files = [path for path in sorted(folder.rglob("trace/*")) if path.is_file()]
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def test_the_same_seed_gives_the_same_traces_with_any_hash_seed_and_wall_clock(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_traces_with_any_hash_seed_and_wall_clock() -> None:
     found = []
     for hash_seed, wall in (("1", "1000000000"), ("2", "1700000000.5")):
-        folder = tmp_path / hash_seed
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        subprocess.run([sys.executable, "-c", _DIGEST, str(folder), wall], check=True, env=environment, timeout=120)
-        found.append(traces(folder))
-    assert len(found[0]) >= 6, "a manifest and a segment of each node at least"
+        found.append(subprocess.check_output([sys.executable, "-c", _DIGEST, wall], env=environment, timeout=120))
     assert found[0] == found[1]
 
 

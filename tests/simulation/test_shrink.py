@@ -13,15 +13,6 @@ from actors.simulation.schedule import Schedule
 from actors.simulation.shrink import Shrinker
 
 
-def first_broken(seeds: range, **options: object) -> RunOutcome:
-    """Return the run of the first seed that violates an invariant."""
-    for seed in seeds:
-        outcome = run(invent(seed, **options))  # type: ignore[arg-type]
-        if outcome.violation is not None:
-            return outcome
-    raise AssertionError("no seed breaks anything")
-
-
 @pytest.mark.soak
 @pytest.mark.long
 def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +23,8 @@ def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPa
         return Choice(online[0], (online[0],), online) if online else None  # type: ignore[name-defined]  # noqa: F821
 
     monkeypatch.setattr(elections.offline, "__code__", wrong.__code__)
-    broken = first_broken(range(20), duration=60.0, faults=("kill",), swarm=False)
+    outcomes = (run(invent(seed, duration=60.0, faults=("kill",), swarm=False)) for seed in range(20))
+    broken = next(outcome for outcome in outcomes if outcome.violation is not None)
     assert broken.violation is not None and broken.violation.invariant == "no unclean election unless enabled"
     smallest = Shrinker(broken, run).shrink()
     assert smallest.violation is not None and smallest.violation.invariant == "no unclean election unless enabled"

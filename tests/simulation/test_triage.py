@@ -79,20 +79,9 @@ def test_the_reports_name_a_violation_and_the_run_without_it(
 ) -> None:
     file, report, html = tmp_path / "schedule.txt", tmp_path / "report.json", tmp_path / "report.html"
     file.write_text(STALE.text(), encoding="utf-8")
-    line = [
-        "simulate",
-        "explore",
-        "--schedule",
-        str(file),
-        "--workers",
-        "1",
-        "--json",
-        str(report),
-        "--html",
-        str(html),
-    ]
+    options = f"--schedule {file} --workers 1 --json {report} --html {html}"
     with canary.patch_bug():
-        assert cli(line) == 1
+        assert cli(["simulate", "explore", *options.split()]) == 1
     [group] = json.loads(report.read_text(encoding="utf-8"))["groups"]
     assert group["status"] == "new" and group["shape"] == "create, ask-reassign"
     assert group["passes without"].endswith("ask-reassign a 0 1,0") and any(

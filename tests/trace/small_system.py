@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.runtime import Dispatcher, FlowActor, LocalBase, VirtualClock, local_system
 from actors.runtime.trace.recorder import Recorder
-from actors.runtime.trace.replay_report import RunReplay
+from actors.runtime.trace.replay_report import Divergence, RunReplay
 from actors.runtime.trace.replayer import replay_directory
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, Ask, Failure
@@ -111,6 +112,19 @@ def replay_only(folder: Path, begin: int | None = None) -> RunReplay:
     return run
 
 
+def divergence_with(
+    patch: pytest.MonkeyPatch, handler: str, changed: Callable[..., Any], folder: Path, actor: Any = Boss
+) -> Divergence:
+    """Replay the only run below the folder with another handler of an actor, and return the first difference."""
+    with patch.context() as patched:
+        patched.setattr(actor, handler, changed)
+        actor._handlers.clear()
+        divergence = replay_only(folder).divergence
+    actor._handlers.clear()
+    assert divergence is not None
+    return divergence
+
+
 class Disk:
     """A disk on which each third removal fails."""
 
@@ -154,11 +168,11 @@ class Store:
 
 
 class Small:
-    """The system on virtual time, recorded in `folder`."""
+    """The system on virtual time, recorded in `folder` by a recorder of the class `by`."""
 
-    def __init__(self, folder: Path, node: int = 0, **options: Any) -> None:
+    def __init__(self, folder: Path, node: int = 0, by: type[Any] = Recorder, **options: Any) -> None:
         clock = VirtualClock(1000.0)
-        self.recorder = Recorder(folder, node=node, now=clock.now, **options)
+        self.recorder = by(folder, node=node, now=clock.now, **options)
         self.base = LocalBase(clock=clock, observer=self.recorder, ports={"disk": Disk(), "time": Clock()})
         self.system = local_system(self.base)
         self.store = Store(self.base)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.runtime import Dispatcher, LocalBase, RealClock, VirtualClock, local_system
+from actors.runtime import Dispatcher, LocalBase, RealClock, local_system
 from actors.runtime.trace.flight_recorder import ASKED, DUMP_SECONDS, FlightRecorder
 from actors.runtime.trace.replay_report import SAME_EARLY, RunReplay
 from actors.runtime.trace.replayer import replay_directory
@@ -30,17 +30,8 @@ KEPT = 40
 class Flying(Small):
     """The small system, observed by a flight recorder."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
-        clock = VirtualClock(1000.0)
-        self.recorder = FlightRecorder(folder, node=0, now=clock.now, **{"deliveries": KEPT, **options})  # type: ignore[assignment]
-        self.base = LocalBase(clock=clock, observer=self.recorder, ports={"disk": Disk(), "time": Clock()})
-        self.system = local_system(self.base)
-        self.store = Store(self.base)
-        self.heard = []
-        self.out = self.base.external_endpoint("process", lambda message, sender: self.heard.append(message))
-        self.boss = self.system.createActor(Boss)
-        self.base.inject(self.boss, StartBridge(self.store.address, self.out), self.out)
-        self.base.run()
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, by=FlightRecorder, deliveries=KEPT)
 
 
 def runs(folder: Path) -> tuple[Run, ...]:
@@ -134,7 +125,7 @@ def test_an_actor_that_takes_long_is_dumped_once_in_a_while(tmp_path: Path) -> N
         flying.base.clock.advance(wait)  # type: ignore[attr-defined]
         flying.base.inject(sleepy, Gauges(()), flying.out)
         flying.base.run()
-    assert flying.recorder.dumps == 2  # type: ignore[attr-defined]
+    assert flying.recorder.dumps == 2
 
 
 def test_an_unwritable_dump_is_logged_and_harmless(tmp_path: Path) -> None:

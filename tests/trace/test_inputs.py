@@ -21,7 +21,7 @@ from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, TraceRecord
 from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
 from tests.trace.altering import kill, only_run, rows_of, write
 from tests.trace.deliveries import delivery
-from tests.trace.small_system import ACTORS, Boss, Small, replay_only
+from tests.trace.small_system import ACTORS, Boss, Small, divergence_with, replay_only
 from tests.trace.test_attacks import altered, fields_altered, may_pass
 
 
@@ -64,11 +64,7 @@ def test_an_actor_that_sends_something_else_shows_in_the_next_snapshot(
         actor.rounds += 2
         actor.send(actor.out, Gauges((Gauge("rounds", float(actor.rounds)),)))
 
-    monkeypatch.setattr(Boss, "receiveMsg_Failure", louder)
-    Boss._handlers.clear()
-    divergence = replay_only(run.folder).divergence
-    Boss._handlers.clear()
-    assert divergence is not None and "another message" in divergence.what
+    assert "another message" in divergence_with(monkeypatch, "receiveMsg_Failure", louder, run.folder).what
 
 
 def test_expanded_it_is_what_a_full_recording_holds(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import msgspec
 import pytest
 
 from actors.runtime import Dispatcher, LocalBase
@@ -249,22 +248,6 @@ def test_the_number_of_waiting_deliveries_is_bounded(
     time.seconds += 20_000
     recorder.close()
     assert len(read(tmp_path)) == 20_001
-
-
-class Stranger:
-    pass
-
-
-def test_a_message_without_form_is_recorded_as_such(recorder: Recorder, tmp_path: Path, time: Time) -> None:
-    for n, message in enumerate((Failure("a", "b"), Stranger(), Failure("\ud800", "c"), Failure("d", "e")), 1):
-        recorder.observe_delivery(delivery(n, message))
-    time.seconds = 105.0
-    recorder.close()
-    records = read(tmp_path)
-    assert [record.type for record in records] == ["Failure", "Stranger", "Failure", "Failure", STOPPED]
-    assert "Stranger" in msgspec.json.decode(records[1].payload)["unencodable"]
-    assert "surrogates" in msgspec.json.decode(records[2].payload)["unencodable"]
-    assert not recorder.failed
 
 
 @pytest.mark.parametrize(

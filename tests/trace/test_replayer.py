@@ -20,7 +20,7 @@ from messages.trace.endings import DAMAGED
 from messages.trace.files.runs import RunRecords
 from messages.trace.schema import TraceRecord
 from tests.trace.altering import only_run, rewritten
-from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Worker, replay_only
+from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Worker, divergence_with, replay_only
 
 
 @pytest.fixture
@@ -118,11 +118,7 @@ def test_a_changed_actor_is_caught_at_its_first_effect(lived: Path, monkeypatch:
     def changed(actor: Worker, message: StopReplicaRequest, sender: Any) -> None:
         actor.send(sender, BrokerModifications(actor.port("time").wall_ms() % 7))
 
-    monkeypatch.setattr(Worker, "receiveMsg_StopReplicaRequest", changed)
-    Worker._handlers.clear()
-    divergence = replay_only(lived).divergence
-    Worker._handlers.clear()
-    assert divergence is not None
+    divergence = divergence_with(monkeypatch, "receiveMsg_StopReplicaRequest", changed, lived, Worker)
     assert "another effect while Worker.2 handled StopReplicaRequest" in divergence.what
     assert divergence.recorded == "disk.remove('/data/t-0')"
     assert divergence.replayed == "time.wall_ms()"
@@ -197,11 +193,7 @@ def _gauges(actor: Any) -> Any:
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_kind_of_difference_is_named(lived: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     handler, changed, what, recorded, replayed = CHANGES[name]
-    monkeypatch.setattr(Boss, handler, changed)
-    Boss._handlers.clear()
-    divergence = replay_only(lived).divergence
-    Boss._handlers.clear()
-    assert divergence is not None
+    divergence = divergence_with(monkeypatch, handler, changed, lived)
     assert what in divergence.what
     assert recorded in divergence.recorded and replayed in divergence.replayed
     assert divergence.chain

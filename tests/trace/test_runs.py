@@ -180,13 +180,6 @@ def test_a_trace_of_the_first_schema_is_refused_by_name(tmp_path: Path) -> None:
     assert "schema version 1" in refusal and f"version {SCHEMA_VERSION}" in refusal and "1+abc" in refusal
 
 
-def test_a_trace_of_a_later_schema_is_refused_by_name(tmp_path: Path) -> None:
-    write(tmp_path, [1], msgspec.structs.replace(header(), schema_version=SCHEMA_VERSION + 1))
-    assert not find_runs(tmp_path).runs
-    [refusal] = find_runs(tmp_path).unreadable
-    assert f"schema version {SCHEMA_VERSION + 1}" in refusal
-
-
 # ------------------------------------------------------------------------------------------------ bounds
 
 

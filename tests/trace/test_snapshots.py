@@ -26,7 +26,7 @@ from messages.trace.files.snapshots import Piece, Snapshot, pieces
 from messages.trace.files.writer import RunWriter
 from messages.trace.text import compress, decompress
 from tests.trace.altering import kill, only_run, rows_of
-from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Store, replay_only
+from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Store, divergence_with, replay_only
 
 
 def lived(folder: Path, rounds: int = 12, **options: Any) -> Run:
@@ -155,13 +155,8 @@ def test_a_replay_with_different_state_names_the_difference(run: Run, monkeypatc
         actor.rounds += 1
         actor.send(actor.out, message)
 
-    monkeypatch.setattr(Boss, "receiveMsg_Failure", counted_twice)
     monkeypatch.setattr(Boss, "receiveMsg_WakeupMessage", lambda *_: None)
-    Boss._handlers.clear()
-    divergence = replay_run(run, ACTORS).divergence
-    Boss._handlers.clear()
-    assert divergence is not None
-    assert divergence.chain
+    assert divergence_with(monkeypatch, "receiveMsg_Failure", counted_twice, run.folder).chain
 
 
 def test_a_state_that_no_message_shows_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,11 +169,7 @@ def test_a_state_that_no_message_shows_is_compared(tmp_path: Path, monkeypatch: 
         actor.last = message
         as_before(actor, message, sender)
 
-    monkeypatch.setattr(Boss, "receiveMsg_BrokerModifications", remembered)
-    Boss._handlers.clear()
-    divergence = replay_only(tmp_path).divergence
-    Boss._handlers.clear()
-    assert divergence is not None
+    divergence = divergence_with(monkeypatch, "receiveMsg_BrokerModifications", remembered, tmp_path)
     assert divergence.what.startswith("Boss.1 holds something else after delivery")
     assert divergence.recorded == "Boss.1.last = null"
     assert "BrokerModifications" in divergence.replayed
