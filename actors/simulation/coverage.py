@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,133 +63,124 @@ STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
 )
 """The kinds of points."""
 
-_GUARDED = "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell."
-_BY_ID = "Simulated clients know no topic ids; tests/core/broker and tests/controller/test_topic_ids.py hold it."
-_OLDER = "Simulated clients use older versions; tests/coordinator/test_transaction_verification.py holds it."
-_ONE_LISTENER = "All simulated nodes have the same single listener; tests/core/broker holds it."
-_AT_ONCE = (
-    "A high watermark moves only with enough in-sync replicas, and what waits for it is answered in the same turn."
-)
-_SMALL = (
-    "A commit of all partitions of a simulated cluster is smaller than max.message.bytes; tests/core/coordinator holds"
-    " it."
-)
 
-_SINCE_2_7 = "Simulated clusters speak 2.6 by default; tests/simulation/test_protocol_versions.py holds it."
+def _by_point(points: Mapping[str, Iterable[str]]) -> Mapping[str, str]:
+    """Return the reason of each point; `points` has the points of each reason."""
+    return {point: reason for reason, names in points.items() for point in names}
 
 
-UNREACHABLE: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
+UNREACHABLE = _by_point(
+    {
+        "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell.": (
             "JoinGroup of a new member in Dead",
-            *(f"JoinGroup of a member in {state}" for state in ("Empty", "Dead")),
-            *(f"JoinGroup of a static member without its member id in {state}" for state in ("Empty", "Dead")),
-            *(f"SyncGroup in {state}" for state in ("Empty", "Dead")),
-            *(f"LeaveGroup in {state}" for state in ("Empty", "Dead")),
+            *(
+                f"{request} in {state}"
+                for request in (
+                    "JoinGroup of a member",
+                    "JoinGroup of a static member without its member id",
+                    "SyncGroup",
+                    "LeaveGroup",
+                )
+                for state in ("Empty", "Dead")
+            ),
         ),
-        _GUARDED,
-    ),
-    **dict.fromkeys(
-        ("Produce NOT_ENOUGH_REPLICAS_AFTER_APPEND", "WriteTxnMarkers NOT_ENOUGH_REPLICAS_AFTER_APPEND"), _AT_ONCE
-    ),
-    **dict.fromkeys(("OffsetCommit INVALID_COMMIT_OFFSET_SIZE", "TxnOffsetCommit INVALID_COMMIT_OFFSET_SIZE"), _SMALL),
-    "a transaction coordinator cannot verify": "All simulated brokers verify transactions; tests/coordinator"
-    "/test_transaction_verification.py holds it.",
-    "Metadata LISTENER_NOT_FOUND": _ONE_LISTENER,
-    **dict.fromkeys(("Metadata UNKNOWN_TOPIC_ID", "Metadata INVALID_REQUEST", "DeleteTopics UNKNOWN_TOPIC_ID"), _BY_ID),
-    **dict.fromkeys(("TxnOffsetCommit TRANSACTION_ABORTABLE", "Produce TRANSACTION_ABORTABLE"), _OLDER),
-    **dict.fromkeys(("Fetch UNKNOWN_TOPIC_ID", "Fetch FETCH_SESSION_TOPIC_ID_ERROR"), _BY_ID),
-    "ListOffsets INVALID_REQUEST": "No simulated client names a partition twice; tests/broker holds it.",
-    "AlterReplicaLogDirs INVALID_TOPIC": "Names of simulated topics are short; tests/broker/test_moves.py holds it.",
-    **dict.fromkeys(
-        (
-            "AlterUserScramCredentials NONE",
-            "AlterUserScramCredentials DUPLICATE_RESOURCE",
+        "A high watermark moves only with enough in-sync replicas, and what waits for it is answered in the same"
+        " turn.": (
+            "Produce NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+            "WriteTxnMarkers NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        ),
+        "A commit of all partitions of a simulated cluster is smaller than max.message.bytes; tests/core/coordinator"
+        " holds it.": ("OffsetCommit INVALID_COMMIT_OFFSET_SIZE", "TxnOffsetCommit INVALID_COMMIT_OFFSET_SIZE"),
+        "All simulated brokers verify transactions; tests/coordinator/test_transaction_verification.py holds it.": (
+            "a transaction coordinator cannot verify",
+        ),
+        "All simulated nodes have the same single listener; tests/core/broker holds it.": (
+            "Metadata LISTENER_NOT_FOUND",
+        ),
+        "Simulated clients know no topic ids; tests/core/broker and tests/controller/test_topic_ids.py hold it.": (
+            *("Metadata UNKNOWN_TOPIC_ID", "Metadata INVALID_REQUEST", "DeleteTopics UNKNOWN_TOPIC_ID"),
+            *("Fetch UNKNOWN_TOPIC_ID", "Fetch FETCH_SESSION_TOPIC_ID_ERROR"),
+        ),
+        "Simulated clients use older versions; tests/coordinator/test_transaction_verification.py holds it.": (
+            "TxnOffsetCommit TRANSACTION_ABORTABLE",
+            "Produce TRANSACTION_ABORTABLE",
+        ),
+        "No simulated client names a partition twice; tests/broker holds it.": ("ListOffsets INVALID_REQUEST",),
+        "Names of simulated topics are short; tests/broker/test_moves.py holds it.": (
+            "AlterReplicaLogDirs INVALID_TOPIC",
+        ),
+        "Simulated clusters have no users; tests/core/security and tests/public hold it.": (
+            *("AlterUserScramCredentials NONE", "AlterUserScramCredentials DUPLICATE_RESOURCE"),
             "DescribeUserScramCredentials DUPLICATE_RESOURCE",
         ),
-        "Simulated clusters have no users; tests/core/security and tests/public hold it.",
-    ),
-    "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
-    "/test_channel.py holds it.",
-    "T10 a state znode cannot be decoded": "The simulation decodes each state itself; tests/zk_bridge holds it.",
-    **dict.fromkeys(
-        (
+        "Simulated nodes keep their endpoint; tests/controller/test_channel.py holds it.": (
+            "a broker moves while a request to it is in flight",
+        ),
+        "The simulation decodes each state itself; tests/zk_bridge holds it.": ("T10 a state znode cannot be decoded",),
+        "Simulated clusters speak 2.6 by default; tests/simulation/test_protocol_versions.py holds it.": (
             *(f"AlterPartition {code}" for code in alter_partition.API.codes.split()),
-            "controller AlterPartitionRequest",
-            "LeaderAndIsr INCONSISTENT_TOPIC_ID",
-            "Fetch INCONSISTENT_TOPIC_ID",
+            *("controller AlterPartitionRequest", "LeaderAndIsr INCONSISTENT_TOPIC_ID", "Fetch INCONSISTENT_TOPIC_ID"),
             "a follower truncates where a fetch response shows that its log diverges",
             "a log of an earlier topic with the same name refuses a role",
         ),
-        _SINCE_2_7,
-    ),
-    "group Dead to Dead": "A dead group is unloaded at once.",
-}
+        "A dead group is unloaded at once.": ("group Dead to Dead",),
+    }
+)
 """The reason for which no seed reaches a point, by its name (rule 2)."""
 
-_ONE_LOSS = "One write to ZooKeeper must succeed and lose its response; tests/zk_bridge/test_bridge.py holds it."
-_ONE_REFUSAL = "ZooKeeper must refuse or lose one request of many."
-_STALE_STOP = (
-    "A StopReplica request must meet a broker that registered again; tests/controller/test_topics.py holds it."
-)
-_OF_REPLICATION = "It takes two elections while a follower is cut off; tests/broker/test_following.py holds it."
-
-RARE: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
+RARE = _by_point(
+    {
+        "One write to ZooKeeper must succeed and lose its response; tests/zk_bridge/test_bridge.py holds it.": (
             "T7 a created state counts although its response was lost",
             "a written state counts although its response was lost",
         ),
-        _ONE_LOSS,
-    ),
-    **dict.fromkeys(
-        (
+        "ZooKeeper must refuse or lose one request of many.": (
             "a controller reads a state that a newer controller wrote",
             "a controller deletes its own /controller after its term",
             "the term of a controller cannot begin",
             "assignments are written topic by topic",
             "InitProducerId COORDINATOR_NOT_AVAILABLE",
         ),
-        _ONE_REFUSAL,
-    ),
-    **dict.fromkeys(
-        (
+        "A StopReplica request must meet a broker that registered again; tests/controller/test_topics.py holds it.": (
             "T6 an error of a whole StopReplica request fails its deletions",
             "a broker refuses a deletion that was meant for its earlier registration",
         ),
-        _STALE_STOP,
-    ),
-    **dict.fromkeys(
-        (
+        "It takes two elections while a follower is cut off; tests/broker/test_following.py holds it.": (
             "a follower asks about an older epoch",
             "a follower refuses data of another leader epoch",
         ),
-        _OF_REPLICATION,
-    ),
-    "a rebalance goes on with static members that have not joined": "All members that have joined must leave before"
-    " the time-out of the rebalance; tests/core/coordinator/test_group.py holds it.",
-    "a transaction ends before the log has answered its offsets": "A marker must arrive while an offset of its"
-    " transaction is stored; tests/core/coordinator/test_transactional_offsets.py holds it.",
-    "news of a marker of an older transaction": "A coordinator must lose its partition, and lead it again, while a"
-    " marker is on its way; tests/core/transaction holds it.",
-    **dict.fromkeys(
-        (
+        "All members that have joined must leave before the time-out of the rebalance;"
+        " tests/core/coordinator/test_group.py holds it.": (
+            "a rebalance goes on with static members that have not joined",
+        ),
+        "A marker must arrive while an offset of its transaction is stored;"
+        " tests/core/coordinator/test_transactional_offsets.py holds it.": (
+            "a transaction ends before the log has answered its offsets",
+        ),
+        "A coordinator must lose its partition, and lead it again, while a marker is on its way; tests/core/transaction"
+        " holds it.": ("news of a marker of an older transaction",),
+        "The leader must change again within the milliseconds of a load; tests/coordinator holds both.": (
             "a coordinator gives up a partition that it loads",
             "a coordinator gives up a partition of transactions that it loads",
         ),
-        "The leader must change again within the milliseconds of a load; tests/coordinator holds both.",
-    ),
-    "ISR shrinks while a reassignment is under way": "A follower must lag for replica.lag.time.max.ms while a"
-    " reassignment waits for another one; tests/core/broker/test_leader.py holds the shrink.",
-    "a new controller deletes what an interrupted reassignment left over": "The controller must move within"
-    " milliseconds of a cancellation; tests/simulation/test_replication_invariants.py holds it.",
-    "Metadata INVALID_REPLICATION_FACTOR": "An internal topic must be created while fewer brokers are alive"
-    " than it needs; tests/core/broker/test_auto_topic_creation.py holds it.",
-    "InitProducerId UNKNOWN_SERVER_ERROR": "/latest_producer_id_block must be unreadable; tests/coordinator holds it.",
-    "TxnOffsetCommit UNKNOWN_SERVER_ERROR": "A request must have epoch -1 in an open transaction;"
-    " tests/core/coordinator/test_transactional_offsets.py holds it.",
-    "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
-}
+        "A follower must lag for replica.lag.time.max.ms while a reassignment waits for another one;"
+        " tests/core/broker/test_leader.py holds the shrink.": ("ISR shrinks while a reassignment is under way",),
+        "The controller must move within milliseconds of a cancellation;"
+        " tests/simulation/test_replication_invariants.py holds it.": (
+            "a new controller deletes what an interrupted reassignment left over",
+        ),
+        "An internal topic must be created while fewer brokers are alive than it needs;"
+        " tests/core/broker/test_auto_topic_creation.py holds it.": ("Metadata INVALID_REPLICATION_FACTOR",),
+        "/latest_producer_id_block must be unreadable; tests/coordinator holds it.": (
+            "InitProducerId UNKNOWN_SERVER_ERROR",
+        ),
+        "A request must have epoch -1 in an open transaction; tests/core/coordinator/test_transactional_offsets.py"
+        " holds it.": ("TxnOffsetCommit UNKNOWN_SERVER_ERROR",),
+        "The log must time out in the second in which a static member is replaced.": (
+            "JoinGroup REBALANCE_IN_PROGRESS",
+        ),
+    }
+)
 """The reason for which few seeds reach a point, by its name; it stays true if a run reaches the point."""
 
 # ------------------------------------------------------------------------------------------------------ the points

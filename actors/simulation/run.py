@@ -26,12 +26,11 @@ from actors.runtime.trace.silence import silent
 from actors.simulation import observed_facts
 from actors.simulation.actions import ACTIONS, RIGHTS, SESSION_MS
 from actors.simulation.coverage import Collector
-from actors.simulation.log_reader import LogReader
 from actors.simulation.monitors.families import FAMILIES
 from actors.simulation.monitors.monitor import Monitor, Monitors, Violation
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.schedule import REST, Action, Schedule
-from actors.simulation.simulated_clients import Clients
+from actors.simulation.simulated_clients import Clients, LogReader
 from actors.simulation.simulated_cluster import CLIENT, DOWN, UP, Cluster, node_of
 from actors.simulation.simulated_producers import IdempotentProducers
 from actors.simulation.transactional_producers import TransactionalProducers

@@ -1,4 +1,4 @@
-"""Simulated producers with acks=all, and consumers that read during a run, some of them with quotas.
+"""Simulated producers with acks=all, and consumers that read during a run or at a rest, some of them with quotas.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine lost
@@ -13,19 +13,21 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from actors.simulation.client_history import TOMBSTONE, Acknowledged, content, key_of
+from actors.core.topic.topic_name import GROUP_METADATA
+from actors.simulation.client_history import TOMBSTONE, Acknowledged, CommittedView, content, key_of
 from actors.simulation.members import Script
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import QuotaUsed
 from messages import errors
+from messages.apis import fetch
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
-from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse
+from messages.apis.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchPartition, FetchRequest, FetchResponse
 from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse
 from messages.client_quotas import FETCH, PRODUCE
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 from messages.wire.control_batch import visible_records
-from messages.wire.record_batch import batch_of
+from messages.wire.record_batch import batch_of, whole_batches
 
 PATIENCE = 10.0
 """Seconds that a client waits for a response."""
@@ -40,6 +42,7 @@ NEW_CONSUMERS = 0.2
 """The share of fetches that begin at the start of the log, as those of a new consumer do."""
 
 CONSUMED_BYTES = 1 << 14
+READ_BYTES = 1 << 20
 
 SPENT_BYTES = {PRODUCE: 400, FETCH: 1_000}
 """About how many bytes a request of a user with quotas has: of its record, or at most in its response."""
@@ -222,3 +225,54 @@ class Clients:
                 observed.history.acknowledged.setdefault(partition, {})[result.base_offset] = Acknowledged(
                     value, born, observed.now(), sent
                 )
+
+
+class LogReader:
+    """Reads the logs of an idle cluster into `observed.history`: all records, and what `read_committed` shows.
+
+    It also reads the partitions of __consumer_offsets, from their beginning, as the next coordinator would.
+    """
+
+    def __init__(self, observed: ObservedCluster) -> None:
+        self._observed = observed
+        self.reads = 0
+        """Number of partitions that are being read."""
+
+    def read_back(self) -> None:
+        """Read the partitions with acknowledged records, those of transactions, and the offsets of groups."""
+        observed, history = self._observed, self._observed.history
+        history.read.clear()
+        history.read_committed.clear()
+        written = {partition for each in history.transactions.values() for partition in each.values}
+        groups = {partition for partition in observed.znodes.states if partition.topic == GROUP_METADATA}
+        for partition in history.acknowledged:
+            observed.cluster.run_script(self._read(partition, READ_UNCOMMITTED))
+        for partition in sorted(written | groups if written else ()):
+            observed.cluster.run_script(self._read(partition, READ_COMMITTED))
+
+    def _read(self, partition: TopicPartition, level: int) -> Script:
+        """Read a partition up to its last stable offset or, uncommitted, its high watermark."""
+        observed, history = self._observed, self._observed.history
+        offset, is_read = observed.first_offset(partition), False
+        data, aborted = b"", dict[fetch.AbortedTransaction, None]()
+        self.reads += 1
+        while not is_read and (leader := observed.leader_of(partition)) is not None:
+            part = FetchPartition(partition, offset, READ_BYTES)
+            response = yield leader, FetchRequest(11, -1, 0, 0, (part,), READ_BYTES, level)
+            if not isinstance(response, FetchResponse) or not response.partitions:
+                break
+            result = response.partitions[0]
+            if result.error_code != errors.NONE:
+                break
+            more = bytes(result.body.data) if result.body.size else b""
+            data += more
+            aborted.update(dict.fromkeys(result.aborted_transactions or ()))
+            offset = max((header.next_offset for _, header in whole_batches(more)), default=-1)
+            stable, high_watermark = result.last_stable_offset, result.high_watermark
+            is_read = not 0 <= offset < (stable if level == READ_COMMITTED else high_watermark)
+            if is_read and level == READ_COMMITTED:
+                values = tuple(record.value or b"" for record in visible_records(data, tuple(aborted)))
+                history.read_committed[partition] = CommittedView(values, stable, high_watermark, data)
+            elif is_read:
+                history.read[partition] = {each.offset: content(each) for each in visible_records(data, ())}
+        self.reads -= 1
