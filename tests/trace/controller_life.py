@@ -44,9 +44,6 @@ def live(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "live":
-        live(Path(sys.argv[2]))
-    else:
-        report = replay_directory(sys.argv[2], ACTORS)
-        print(report.runs[0])
-        sys.exit(not report.ok)
+    [run] = replay_directory(sys.argv[1], ACTORS).runs
+    print(run)
+    sys.exit(not (run.ok and run.complete and run.deliveries > 500))
