@@ -26,8 +26,8 @@ from actors.core.refusal import Refused
 from actors.core.security import scram_requests
 from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
-from messages import errors
-from messages.apis import API_BY_REQUEST
+from messages import errors, zookeeper
+from messages.apis import API_BY_REQUEST, describe_configs
 from messages.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -36,15 +36,6 @@ from messages.apis.alter_client_quotas import (
 )
 from messages.apis.alter_configs import AlterConfigsRequest, AlterConfigsResponse, AlteredResource, ChangedResource
 from messages.apis.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
-from messages.apis.describe_configs import (
-    BROKER,
-    TOPIC,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-    DescribedConfig,
-    DescribedResource,
-)
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.apis.user_scram_credentials import (
     MECHANISMS,
@@ -61,17 +52,6 @@ from messages.flow.conversation import Flow, ask
 from messages.network import Forwarded
 from messages.node import StartConfigs
 from messages.vocabulary import Message
-from messages.zookeeper import (
-    ALL_BROKERS,
-    GetBrokerConfigs,
-    GetClientQuotas,
-    GetTopicConfigs,
-    GetUserConfigs,
-    QuotaSetting,
-    SetBrokerConfig,
-    SetClientQuotas,
-    SetTopicConfig,
-)
 
 log = logging.getLogger("kafka.server.AdminManager")
 
@@ -120,7 +100,7 @@ class ConfigsActor(FlowActor):
             self.send(*event.reply(API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_SERVER_ERROR)))
 
     def _describe_quotas(self, forwarded: Forwarded, request: DescribeClientQuotasRequest) -> Flow[None]:
-        known = (yield from ask(GetClientQuotas())).quotas
+        known = (yield from ask(zookeeper.GetClientQuotas())).quotas
         try:
             found = client_quotas.describe_quotas(known, request.components, request.strict)
         except Refused as refused:
@@ -143,13 +123,15 @@ class ConfigsActor(FlowActor):
         except Refused as refused:
             return refused.code, str(refused)
         if not validate_only:
-            yield from ask(SetClientQuotas(entity, tuple(QuotaSetting(*each) for each in changes.items())))
+            yield from ask(
+                zookeeper.SetClientQuotas(entity, tuple(zookeeper.QuotaSetting(*each) for each in changes.items()))
+            )
         return errors.NONE, None
 
     def _credentials(self, users: Iterable[str] | None) -> Flow[dict[str, dict[str, str]]]:
         """Return the seals of the credentials of users, or of all users."""
         names = None if users is None else tuple(map(sanitize, users))
-        found = (yield from ask(GetUserConfigs(names))).users
+        found = (yield from ask(zookeeper.GetUserConfigs(names))).users
         known = {
             desanitize(user): {name: value for name, value in entries if name in MECHANISMS.values()}
             for user, entries, _ in found
@@ -172,26 +154,26 @@ class ConfigsActor(FlowActor):
         results = {each.user: each for each in scram_requests.refusals(request, known)}
         for user in changes:
             if user not in results:
-                settings = tuple(QuotaSetting(*each) for each in changes[user].items())
-                yield from ask(SetClientQuotas(QuotaEntity(sanitize(user)), settings))
+                settings = tuple(zookeeper.QuotaSetting(*each) for each in changes[user].items())
+                yield from ask(zookeeper.SetClientQuotas(QuotaEntity(sanitize(user)), settings))
                 results[user] = AlteredScramUser(user, errors.NONE)
         self.send(*forwarded.reply(AlterUserScramCredentialsResponse(tuple(results.values()))))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request
-        names = tuple(each.resource_name for each in request.resources if each.resource_type == TOPIC)
+        names = tuple(each.resource_name for each in request.resources if each.resource_type == describe_configs.TOPIC)
         existing = (yield from ask(GetKnownTopics(names))).topics
-        found = (yield from ask(GetTopicConfigs(existing))).topics if existing else ()
+        found = (yield from ask(zookeeper.GetTopicConfigs(existing))).topics if existing else ()
         brokers: Overrides = {}
-        if isinstance(request, DescribeConfigsRequest) or any(
-            each.resource_type == BROKER for each in request.resources
+        if isinstance(request, describe_configs.DescribeConfigsRequest) or any(
+            each.resource_type == describe_configs.BROKER for each in request.resources
         ):
-            both = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
+            both = yield from ask(zookeeper.GetBrokerConfigs((str(self._settings.node_id), zookeeper.ALL_BROKERS)))
             brokers = {config.broker: config.entries for config in both.brokers}
         known = StoredOverrides({config.topic: config.entries for config in found}, brokers)
-        if isinstance(request, DescribeConfigsRequest):
+        if isinstance(request, describe_configs.DescribeConfigsRequest):
             described = (self._describe(each, known, request.include_synonyms) for each in request.resources)
-            self.send(*forwarded.reply(DescribeConfigsResponse(tuple(described))))
+            self.send(*forwarded.reply(describe_configs.DescribeConfigsResponse(tuple(described))))
             return
         responses = []
         for resource in request.resources:
@@ -199,26 +181,30 @@ class ConfigsActor(FlowActor):
             responses.append(AlteredResource(*result, resource.resource_type, resource.resource_name))
         self.send(*forwarded.reply(AlterConfigsResponse(tuple(responses))))
 
-    def _describe(self, resource: DescribeConfigsResource, known: StoredOverrides, synonyms: bool) -> DescribedResource:
+    def _describe(
+        self, resource: describe_configs.DescribeConfigsResource, known: StoredOverrides, synonyms: bool
+    ) -> describe_configs.DescribedResource:
         kind, name = resource.resource_type, resource.resource_name
         try:
             configs = self._configs_of(kind, name, known, synonyms)
         except Refused as refused:
-            return DescribedResource(refused.code, str(refused), kind, name)
+            return describe_configs.DescribedResource(refused.code, str(refused), kind, name)
         wanted = resource.configuration_keys
-        return DescribedResource(
+        return describe_configs.DescribedResource(
             errors.NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted)
         )
 
-    def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
+    def _configs_of(
+        self, kind: int, name: str, known: StoredOverrides, synonyms: bool
+    ) -> tuple[describe_configs.DescribedConfig, ...]:
         """Return the settings of a topic or of this broker, or the cluster-wide default if the name is empty."""
-        own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
-        if kind == BROKER:
+        own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[zookeeper.ALL_BROKERS]
+        if kind == describe_configs.BROKER:
             if not name:
                 return config_requests.describe_all_brokers(of_all, synonyms)
             self._check_broker(name, f"{self._settings.node_id} or empty string")
             return config_requests.describe_broker(self._settings, own, of_all, synonyms)
-        if kind != TOPIC:
+        if kind != describe_configs.TOPIC:
             raise Refused(f"Unsupported resource type: {kind}")
         check_name(name)
         if name not in known.topics:
@@ -245,25 +231,25 @@ class ConfigsActor(FlowActor):
 
     def _plan_change(
         self, resource: ChangedResource, known: StoredOverrides, incremental: bool
-    ) -> SetTopicConfig | SetBrokerConfig:
+    ) -> zookeeper.SetTopicConfig | zookeeper.SetBrokerConfig:
         """Return the ZooKeeper request that changes one resource; raise Refused if the change is invalid."""
         kind, name = resource.resource_type, resource.resource_name
-        if kind == BROKER and name:
+        if kind == describe_configs.BROKER and name:
             self._check_broker(name, f"{self._settings.node_id}")
-        broker = str(self._settings.node_id) if name else ALL_BROKERS
-        old = known.brokers[broker] if kind == BROKER else _of_topic(kind, name, known.topics)
+        broker = str(self._settings.node_id) if name else zookeeper.ALL_BROKERS
+        old = known.brokers[broker] if kind == describe_configs.BROKER else _of_topic(kind, name, known.topics)
         new = (
             config_requests.alter_overrides(old, resource.configs)
             if incremental
             else config_requests.replace_overrides(resource.configs)
         )
-        if kind == BROKER:
+        if kind == describe_configs.BROKER:
             config_requests.check_broker(broker, old, new, self._settings)
             if any(is_of_store(change.name) for change in resource.configs):
                 self._check_stores(new, changed=set(new) != set(old))
-            return SetBrokerConfig(broker, new)
+            return zookeeper.SetBrokerConfig(broker, new)
         config_requests.check_topic(name, new, self._settings)
-        return SetTopicConfig(name, new)
+        return zookeeper.SetTopicConfig(name, new)
 
     def _check_stores(self, entries: tuple[ConfigEntry, ...], changed: bool) -> None:
         """Refuse key stores and trust stores that cannot be used.
@@ -290,7 +276,7 @@ class ConfigsActor(FlowActor):
 
 def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:
     """Return a topic's current overrides; raise Refused for an unknown topic or another resource type."""
-    if kind != TOPIC:
+    if kind != describe_configs.TOPIC:
         raise Refused(f"Unknown resource type {kind}")
     if not name:
         raise Refused("Default topic resources are not allowed.")

@@ -20,18 +20,7 @@ from actors.broker.change_listener import ChangeListener
 from actors.core.refusal import Refused
 from actors.core.security.delegation_tokens import create_token, prolong
 from messages import errors, zookeeper
-from messages.apis import API_BY_REQUEST
-from messages.apis.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    DescribedToken,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenResponse,
-    token_principal,
-)
+from messages.apis import API_BY_REQUEST, delegation_tokens
 from messages.ask import Done, Question
 from messages.delegation_tokens import DelegationToken, DelegationTokensChanged
 from messages.flow.conversation import Flow, ask
@@ -68,9 +57,9 @@ class DelegationTokensActor(ChangeListener[str, int]):
     def handle(self, forwarded: Forwarded, request: Message) -> Flow[None]:
         """Handle a client's request."""
         match request:
-            case CreateDelegationTokenRequest():
+            case delegation_tokens.CreateDelegationTokenRequest():
                 return self._create(forwarded, request)
-            case DescribeDelegationTokenRequest():
+            case delegation_tokens.DescribeDelegationTokenRequest():
                 return self._describe(forwarded, request)
         return self._prolong(forwarded, request)
 
@@ -111,7 +100,7 @@ class DelegationTokensActor(ChangeListener[str, int]):
         yield from ask(zookeeper.SetToken(token))
         self.send(self._listener, DelegationTokensChanged((token,)))
 
-    def _create(self, forwarded: Forwarded, request: CreateDelegationTokenRequest) -> Flow[None]:
+    def _create(self, forwarded: Forwarded, request: delegation_tokens.CreateDelegationTokenRequest) -> Flow[None]:
         requester = forwarded.request.principal
         renewers = tuple(map(str, request.renewers))
         try:
@@ -119,13 +108,13 @@ class DelegationTokensActor(ChangeListener[str, int]):
             owner = request.owner or requester
             token = create_token(id, owner, requester, renewers, request.max_lifetime_ms, now, self._settings)
         except Refused as refused:
-            self.send(*forwarded.reply(CreateDelegationTokenResponse(refused.code)))
+            self.send(*forwarded.reply(delegation_tokens.CreateDelegationTokenResponse(refused.code)))
             return
         yield from self._set(token)
-        one, other = token_principal(token.owner), token_principal(requester)
+        one, other = delegation_tokens.token_principal(token.owner), delegation_tokens.token_principal(requester)
         self.send(
             *forwarded.reply(
-                CreateDelegationTokenResponse(
+                delegation_tokens.CreateDelegationTokenResponse(
                     errors.NONE,
                     one.principal_type,
                     one.principal_name,
@@ -141,9 +130,13 @@ class DelegationTokensActor(ChangeListener[str, int]):
 
     def _prolong(self, forwarded: Forwarded, request: AnyMessage) -> Flow[None]:
         """Renew or expire a token; a negative time deletes it if it is to expire."""
-        expires = isinstance(request, ExpireDelegationTokenRequest)
+        expires = isinstance(request, delegation_tokens.ExpireDelegationTokenRequest)
         period = request.expiry_time_period_ms if expires else request.renew_period_ms
-        respond = ExpireDelegationTokenResponse if expires else RenewDelegationTokenResponse
+        respond = (
+            delegation_tokens.ExpireDelegationTokenResponse
+            if expires
+            else delegation_tokens.RenewDelegationTokenResponse
+        )
         found = (yield from ask(zookeeper.GetTokens((request.token_id,)))).tokens if request.token_id else ()
         now, default = self.port("time").wall_ms(), self._settings.delegation_token_expiry_time_ms
         try:
@@ -158,14 +151,14 @@ class DelegationTokensActor(ChangeListener[str, int]):
         yield from self._set(token)
         self.send(*forwarded.reply(respond(errors.NONE, token.expires_ms)))
 
-    def _describe(self, forwarded: Forwarded, request: DescribeDelegationTokenRequest) -> Flow[None]:
+    def _describe(self, forwarded: Forwarded, request: delegation_tokens.DescribeDelegationTokenRequest) -> Flow[None]:
         """Describe the tokens of some owners, or all; the listener leaves out those that the client may not see."""
         owners = None if request.owners is None else {str(owner) for owner in request.owners}
         tokens = (yield from ask(zookeeper.GetTokens())).tokens if owners is None or owners else ()
         described = tuple(
             [_describe_token(token) for token in tokens if owners is None or not owners.isdisjoint(token.principals)]
         )
-        self.send(*forwarded.reply(DescribeDelegationTokenResponse(errors.NONE, described)))
+        self.send(*forwarded.reply(delegation_tokens.DescribeDelegationTokenResponse(errors.NONE, described)))
 
     def event_failed(self, event: Message, error: Exception) -> None:
         """Answer a request that failed with UNKNOWN_SERVER_ERROR."""
@@ -176,9 +169,12 @@ class DelegationTokensActor(ChangeListener[str, int]):
             super().event_failed(event, error)
 
 
-def _describe_token(token: DelegationToken) -> DescribedToken:
-    owner, requester = token_principal(token.owner), token_principal(token.requester)
-    return DescribedToken(
+def _describe_token(token: DelegationToken) -> delegation_tokens.DescribedToken:
+    owner, requester = (
+        delegation_tokens.token_principal(token.owner),
+        delegation_tokens.token_principal(token.requester),
+    )
+    return delegation_tokens.DescribedToken(
         owner.principal_type,
         owner.principal_name,
         requester.principal_type,
@@ -187,5 +183,5 @@ def _describe_token(token: DelegationToken) -> DescribedToken:
         token.expires_ms,
         token.max_ms,
         token.id,
-        tuple(map(token_principal, token.renewers)),
+        tuple(map(delegation_tokens.token_principal, token.renewers)),
     )

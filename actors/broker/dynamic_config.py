@@ -28,6 +28,7 @@ from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_o
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
 from actors.core.config.broker_config import WITHOUT_EFFECT, apply_overrides, invalid, listeners_with_tls, of_stores
 from actors.runtime import FlowActor
+from messages import zookeeper
 from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_at
 from messages.events import ConfigChangeNotification, SessionExpired
@@ -36,15 +37,6 @@ from messages.node import Advertise, NodeSettings, StartDynamicConfig
 from messages.partition import ThrottleReplication
 from messages.sensitive_configs import is_secret
 from messages.vocabulary import Message
-from messages.zookeeper import (
-    ALL_BROKERS,
-    DeleteConfigChanges,
-    GetBrokerConfigs,
-    GetClientQuotas,
-    GetConfigChanges,
-    GetTopicConfigs,
-    SetBrokerConfig,
-)
 
 log = logging.getLogger("kafka.server.DynamicConfigManager")
 
@@ -106,7 +98,7 @@ class DynamicConfigActor(FlowActor):
         return isinstance(message, SessionExpired)
 
     def _listen(self) -> Flow[None]:
-        changes = (yield from ask(GetConfigChanges(self._heard))).changes
+        changes = (yield from ask(zookeeper.GetConfigChanges(self._heard))).changes
         if not self._began or any(change.entity_path.startswith(BROKER) for change in changes):
             yield from self._read_brokers()
         entities = dict.fromkeys(filter(None, (entity_at(change.entity_path) for change in changes)))
@@ -120,7 +112,7 @@ class DynamicConfigActor(FlowActor):
             change.entity_path.removeprefix(TOPIC): None for change in changes if change.entity_path.startswith(TOPIC)
         }
         if topics:
-            found = (yield from ask(GetTopicConfigs(tuple(topics)))).topics
+            found = (yield from ask(zookeeper.GetTopicConfigs(tuple(topics)))).topics
             for topic, entries, _ in found:
                 log.info(
                     "[Broker id=%d] Processing override for entityPath: topics/%s with config: %s",
@@ -131,17 +123,17 @@ class DynamicConfigActor(FlowActor):
         old = tuple(number for number, seen in self._seen.items() if self.now - seen > KEPT_SECONDS)
         self._seen.update((change.number, self.now) for change in changes)
         if old:
-            yield from ask(DeleteConfigChanges(old))
+            yield from ask(zookeeper.DeleteConfigChanges(old))
             for number in old:
                 del self._seen[number]
 
     def _read_brokers(self) -> Flow[None]:
         """Read this broker's overrides and the cluster-wide default, and publish the changes (rule 3)."""
-        found = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
+        found = yield from ask(zookeeper.GetBrokerConfigs((str(self._settings.node_id), zookeeper.ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
         if not self._began and self._settings.password_encoder_old_secret and any(map(is_secret, own)):
             # What is written again is encrypted with the new secret (`actors.gateway.vault`).
-            yield from ask(SetBrokerConfig(str(self._settings.node_id), found.brokers[0].entries))
+            yield from ask(zookeeper.SetBrokerConfig(str(self._settings.node_id), found.brokers[0].entries))
         self._log_overrides(own, of_all)
         settings = apply_overrides(self._settings, own, of_all)
         if settings != self._configured:
@@ -163,7 +155,7 @@ class DynamicConfigActor(FlowActor):
 
     def _read_client_quotas(self, entities: tuple[QuotaEntity, ...] | None) -> Flow[None]:
         """Read the quotas of entities, or of all entities if None, and send them to the listener."""
-        quotas = (yield from ask(GetClientQuotas(entities))).quotas
+        quotas = (yield from ask(zookeeper.GetClientQuotas(entities))).quotas
         for entity, entries in quotas:
             log.info(
                 "[Broker id=%d] Processing override for entityPath: %s with config: %s",
@@ -174,7 +166,9 @@ class DynamicConfigActor(FlowActor):
 
     def _log_overrides(self, *read: dict[str, str]) -> None:
         """Log the changed overrides (of this broker and cluster-wide), and which of them have no effect."""
-        for name, entries, before in zip((self._settings.node_id, ALL_BROKERS), read, self._entries, strict=True):
+        for name, entries, before in zip(
+            (self._settings.node_id, zookeeper.ALL_BROKERS), read, self._entries, strict=True
+        ):
             if entries == before:
                 continue
             log.info(

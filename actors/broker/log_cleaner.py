@@ -20,20 +20,9 @@ from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 from actors.core.broker.log_cleaner import STEPS, Compaction, DirtyLog, LogCleaner, pause
 from actors.runtime import Dispatcher, FlowActor
 from actors.storage.log import NO_DESCRIPTORS
+from messages import log_cleaner
 from messages.broker import BrokerConfigured, LogFileFailed
 from messages.flow.conversation import Flow, Pause
-from messages.log_cleaner import (
-    ABORTED,
-    CLEANED,
-    UNCLEANABLE,
-    WAITING,
-    WORKING,
-    CleanLog,
-    CompactedLog,
-    CompactTopic,
-    LogCleaned,
-    TopicCompacted,
-)
 from messages.metrics import Gauges
 from messages.node import StartLogCleaner
 from messages.probes import probe
@@ -85,14 +74,14 @@ class LogCleanerManagerActor(FlowActor):
         match message:
             case WakeupMessage(payload=payload):
                 return self._go_on() if payload == STABLE else self._look()
-            case LogCleaned():
+            case log_cleaner.LogCleaned():
                 self._free.append(self.sender)
                 self._cleaner.note_end(message)
                 for request in self._compactions:
                     if message.path not in self._cleaner.requested:
                         request.note(message)
-                return self._go_on() if message.state == CLEANED or self._compactions else None
-            case CompactTopic(topic, seconds):
+                return self._go_on() if message.state == log_cleaner.CLEANED or self._compactions else None
+            case log_cleaner.CompactTopic(topic, seconds):
                 return self._compact(topic, seconds)
         return super().flow(message)
 
@@ -121,7 +110,7 @@ class LogCleanerManagerActor(FlowActor):
             rows = ()
         uncleanable = self._cleaner.uncleanable
         logs = {
-            path: CompactedLog(path.rpartition("/")[2], compacted, 0, end, uncleanable.get(path, ""))
+            path: log_cleaner.CompactedLog(path.rpartition("/")[2], compacted, 0, end, uncleanable.get(path, ""))
             for path, compacted, end in rows
         }
         unstable = dict.fromkeys(path for path, log in logs.items() if log.compacted and log.end and not log.reason)
@@ -142,7 +131,7 @@ class LogCleanerManagerActor(FlowActor):
             if self.now >= request.deadline:
                 request.unstable.clear()
             if request.is_over:
-                self.send(request.asker, TopicCompacted(tuple(request.logs.values())))
+                self.send(request.asker, log_cleaner.TopicCompacted(tuple(request.logs.values())))
         self._compactions = [request for request in self._compactions if not request.is_over]
         if any(request.unstable for request in self._compactions):
             self.set_timer(STABLE, STABLE_SECONDS, STABLE)
@@ -158,11 +147,11 @@ class LogCleanerActor(Dispatcher):
 
     def __init__(self) -> None:
         super().__init__()
-        self._job: CleanLog
+        self._job: log_cleaner.CleanLog
         self._manager: ActorAddress
         self._began = 0.0
 
-    def receiveMsg_CleanLog(self, message: CleanLog, sender: ActorAddress) -> None:
+    def receiveMsg_CleanLog(self, message: log_cleaner.CleanLog, sender: ActorAddress) -> None:
         """Begin to clean a log."""
         self._job, self._manager = message, sender
         self._began = self.now
@@ -180,15 +169,15 @@ class LogCleanerActor(Dispatcher):
             state, size, worked_ms, figures, reason, busy = self.call_adapter("logs", "clean", arguments)
         except OSError as error:
             reason = error.strerror or str(error)
-            state = ABORTED if error.errno in NO_DESCRIPTORS else UNCLEANABLE
-            if state == UNCLEANABLE:
+            state = log_cleaner.ABORTED if error.errno in NO_DESCRIPTORS else log_cleaner.UNCLEANABLE
+            if state == log_cleaner.UNCLEANABLE:
                 self.send(self._manager, LogFileFailed(f"{job.path}/", reason))
-        if state in (WORKING, WAITING):
-            rest = pause(worked_ms, size, busy, state == WAITING, job.bytes_per_second)
+        if state in (log_cleaner.WORKING, log_cleaner.WAITING):
+            rest = pause(worked_ms, size, busy, state == log_cleaner.WAITING, job.bytes_per_second)
             self.wake_at(self.now + worked_ms / 1000 + rest)
             return
         seconds = self.now - self._began + worked_ms / 1000
-        if state == CLEANED:
+        if state == log_cleaner.CLEANED:
             probe("a log is cleaned")
             first, end, before, after, records, keys, use = figures
             log.info(
@@ -198,6 +187,6 @@ class LogCleanerActor(Dispatcher):
             )
         else:
             probe("a cleaning is aborted")
-            level = logging.ERROR if state == UNCLEANABLE else logging.INFO
+            level = logging.ERROR if state == log_cleaner.UNCLEANABLE else logging.INFO
             log.log(level, "%s: the cleaning of the log was aborted: %s", job.path, reason)
-        self.send(self._manager, LogCleaned(job.path, state, figures, reason, seconds))
+        self.send(self._manager, log_cleaner.LogCleaned(job.path, state, figures, reason, seconds))

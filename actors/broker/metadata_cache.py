@@ -23,32 +23,10 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker import metadata_cache
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
-from messages import errors
+from messages import broker, errors
 from messages.apis.describe_cluster import DescribeClusterRequest
 from messages.apis.metadata import API, BY_ID_SINCE, NOT_REQUESTED, MetadataResponse, MetadataTopic
 from messages.ask import Done
-from messages.broker import (
-    AddLeaders,
-    AliveBrokers,
-    AwaitMetadata,
-    AwaitTopics,
-    AwaitTopicsTimeout,
-    CreateMissingTopics,
-    Creation,
-    DropOldTopics,
-    FindLeader,
-    GetAliveBrokers,
-    GetKnownTopics,
-    KnownTopics,
-    LeaderFound,
-    MergeMetadata,
-    MetadataMerged,
-    MetadataReceived,
-    MissingTopicsCreated,
-    OldTopics,
-    StageMetadata,
-    TopicIds,
-)
 from messages.cluster import TopicId
 from messages.flow.conversation import Flow, Pause
 from messages.network import ClientPart, CloseClient, Forwarded
@@ -85,11 +63,11 @@ class MetadataCacheActor(FlowActor, Answerer):
         """The actor that creates missing topics; None if automatic creation is off."""
         self._request_handler: ActorAddress | None = None
         """The actor that holds clients' requests until the first UpdateMetadata; then None."""
-        self._sent_alive = AliveBrokers(())
+        self._sent_alive = broker.AliveBrokers(())
         self._prepared_of: metadata_cache.ClusterView | None = None
         self._prepared: dict[tuple[str, int, bool, bool], EncodedMetadata] = {}
         """Responses for all topics of one view, by listener, version and the two kinds of authorized operations."""
-        self._waiting: dict[int, AwaitTopics] = {}
+        self._waiting: dict[int, broker.AwaitTopics] = {}
         """Waiting clients, each with the topics that it still waits for."""
         self._waits = 0
 
@@ -103,7 +81,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         if message.settings.auto_create_topics_enable:
             self._topic_creation = message.topic_creation
 
-    def receiveMsg_AwaitMetadata(self, message: AwaitMetadata, sender: ActorAddress) -> None:
+    def receiveMsg_AwaitMetadata(self, message: broker.AwaitMetadata, sender: ActorAddress) -> None:
         """Notify the request handler when the first UpdateMetadata is applied."""
         self._request_handler = sender
 
@@ -114,48 +92,48 @@ class MetadataCacheActor(FlowActor, Answerer):
             TypeError: The request has no handler here.
         """
         match question:
-            case StageMetadata(part, begins):
+            case broker.StageMetadata(part, begins):
                 self._cache.stage(part.entries, begins)
                 return Done()
-            case MergeMetadata(request, begins):
+            case broker.MergeMetadata(request, begins):
                 ids = self._cache.view.topic_ids
                 deleted = self._cache.merge(request, begins)
                 if self._cache.view.topic_ids != ids and self._partition_requests is not None:
                     topics = tuple([TopicId(*each) for each in self._cache.view.topic_ids.items()])
-                    self.send(self._partition_requests, TopicIds(topics))
+                    self.send(self._partition_requests, broker.TopicIds(topics))
                 if self._validates:
                     check(view_disagreements(self._cache.view))
                 alive = self._publish_live_brokers()
                 if self._request_handler is not None:
-                    self.send(self._request_handler, MetadataReceived())
+                    self.send(self._request_handler, broker.MetadataReceived())
                     self._request_handler = None
                 for number in tuple(self._waiting):
                     self._respond_if_complete(number)
-                return MetadataMerged(deleted, self._cache.drop_old(), alive)
-            case DropOldTopics():
-                return OldTopics(self._cache.drop_old())
-            case GetAliveBrokers():
+                return broker.MetadataMerged(deleted, self._cache.drop_old(), alive)
+            case broker.DropOldTopics():
+                return broker.OldTopics(self._cache.drop_old())
+            case broker.GetAliveBrokers():
                 return self._alive()
-            case GetKnownTopics(topics):
+            case broker.GetKnownTopics(topics):
                 known = self._cache.view.topics
-                return KnownTopics(tuple(topic for topic in dict.fromkeys(topics) if topic in known))
+                return broker.KnownTopics(tuple(topic for topic in dict.fromkeys(topics) if topic in known))
             case FindLeaders(partitions):
                 endpoints = self._cache.view.endpoints(self._inter_broker_listener)
                 return LeadersFound(tuple([self._cache.view.place(each, endpoints) for each in partitions]))
-            case FindLeader(partition, listener):
-                return LeaderFound(self._cache.view.leader(partition, listener))
+            case broker.FindLeader(partition, listener):
+                return broker.LeaderFound(self._cache.view.leader(partition, listener))
         raise TypeError(f"MetadataCacheActor has no handler for {type(question).__name__}")
 
-    def _alive(self) -> AliveBrokers:
+    def _alive(self) -> broker.AliveBrokers:
         view = self._cache.view
         endpoints = view.endpoints(self._inter_broker_listener)
-        return AliveBrokers(
+        return broker.AliveBrokers(
             tuple(view.brokers),
-            tuple(endpoints.get(broker) for broker in view.brokers),
-            tuple(broker.rack for broker in view.brokers.values()),
+            tuple(endpoints.get(each) for each in view.brokers),
+            tuple(each.rack for each in view.brokers.values()),
         )
 
-    def _publish_live_brokers(self) -> AliveBrokers | None:
+    def _publish_live_brokers(self) -> broker.AliveBrokers | None:
         """Return a changed set of live brokers, else None; PartitionRequestsActor lets only these join an ISR."""
         alive = self._alive()
         if alive == self._sent_alive:
@@ -171,19 +149,19 @@ class MetadataCacheActor(FlowActor, Answerer):
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
         self.send(sender, PartitionsExist(message.request, message.partitions, known))
 
-    def receiveMsg_AddLeaders(self, message: AddLeaders, sender: ActorAddress) -> None:
+    def receiveMsg_AddLeaders(self, message: broker.AddLeaders, sender: ActorAddress) -> None:
         """Send a response to Produce or Fetch with the leaders of partitions that this broker does not lead."""
         forwarded, view = message.forwarded, self._cache.view
         self.send(*forwarded.reply(view.with_leaders(message.response, forwarded.request, self._node_id)))
 
-    def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
+    def receiveMsg_AwaitTopics(self, message: broker.AwaitTopics, sender: ActorAddress) -> None:
         """Delay the response to a client of the controller until the client's topics are as expected (rule 3)."""
         self._waits += 1
         self._waiting[self._waits] = message
         self._respond_if_complete(self._waits)
         if self._waits in self._waiting:
             seconds = max(0, message.timeout_ms) / 1000
-            self.set_timer(_timer(self._waits), seconds, AwaitTopicsTimeout(self._waits))
+            self.set_timer(_timer(self._waits), seconds, broker.AwaitTopicsTimeout(self._waits))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Respond to a client whose timeout has passed, if it still waits."""
@@ -197,7 +175,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         view = self._cache.view
         left = tuple(expected for expected in waiting.expected if not metadata_cache.is_as_expected(view, expected))
         if left:
-            self._waiting[number] = AwaitTopics(waiting.forwarded, waiting.response, left, waiting.timeout_ms)
+            self._waiting[number] = broker.AwaitTopics(waiting.forwarded, waiting.response, left, waiting.timeout_ms)
         else:
             del self._waiting[number]
             self.cancel_timer(_timer(number))
@@ -217,21 +195,21 @@ class MetadataCacheActor(FlowActor, Answerer):
                     return None
                 missing = () if metadata_cache.requests_all_topics(wanted) else self._cache.view.missing(wanted)
                 if missing and self._topic_creation is not None and wanted.allow_auto_topic_creation:
-                    self.send(self._topic_creation, CreateMissingTopics(missing, message))
+                    self.send(self._topic_creation, broker.CreateMissingTopics(missing, message))
                     return None
                 return self._serve(message)
-            case MissingTopicsCreated(forwarded, topics):
+            case broker.MissingTopicsCreated(forwarded, topics):
                 return self._serve(forwarded, topics)
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
         """Close the connection of a client whose response cannot be built."""
-        forwarded = event.forwarded if isinstance(event, MissingTopicsCreated) else event
+        forwarded = event.forwarded if isinstance(event, broker.MissingTopicsCreated) else event
         if isinstance(forwarded, Forwarded):
             reason = f"the answer cannot be made: {type(error).__name__}"
             self.send(forwarded.client, CloseClient(forwarded.request.connection, reason))
 
-    def _serve(self, forwarded: Forwarded, created: tuple[Creation, ...] = ()) -> Flow[None]:
+    def _serve(self, forwarded: Forwarded, created: tuple[broker.Creation, ...] = ()) -> Flow[None]:
         request = forwarded.request
         if metadata_cache.requests_all_topics(request.request):
             prepared = yield from self._about_all(forwarded)
@@ -256,7 +234,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         return self._prepared[key]
 
     def _prepare(
-        self, forwarded: Forwarded, view: metadata_cache.ClusterView, created: tuple[Creation, ...] = ()
+        self, forwarded: Forwarded, view: metadata_cache.ClusterView, created: tuple[broker.Creation, ...] = ()
     ) -> Flow[EncodedMetadata]:
         """Build a response from this view."""
         listener, request = forwarded.request.listener, forwarded.request.request

@@ -17,41 +17,22 @@ from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
 from actors.core.security.scram import MIN_ITERATIONS, salt_password
 from messages import errors
-from messages.apis import describe_configs
+from messages.apis import describe_client_quotas, describe_configs, user_scram_credentials
 from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
 from messages.apis.alter_configs import DELETE, ConfigChange
-from messages.apis.describe_client_quotas import (
-    ANY,
-    CLIENT_ID,
-    EXACT,
-    NO_NAME,
-    USER,
-    DescribeClientQuotasRequest,
-    DescribedQuota,
-    QuotaFilter,
-    QuotaName,
-)
 from messages.apis.describe_configs import BROKER, TOPIC
-from messages.apis.user_scram_credentials import (
-    MECHANISMS,
-    AlterUserScramCredentialsRequest,
-    DescribeUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    ScramUser,
-)
 from messages.security import Secret
 
 ACTIONS = ("describe", "alter")
 CHANGES = ("add-config", "delete-config")
 KINDS = {"topics": TOPIC, "brokers": BROKER}
-CLIENTS = {"users": USER, "clients": CLIENT_ID}
+CLIENTS = {"users": describe_client_quotas.USER, "clients": describe_client_quotas.CLIENT_ID}
 """Type of an entity with client quotas -> its name in requests."""
 SHORT = {"topic": "topics", "broker": "brokers", "client": "clients", "user": "users"}
 """Option that names an entity -> type of the entity."""
 DEFAULTS = {"broker-defaults": "brokers", "client-defaults": "clients", "user-defaults": "users"}
 """Option for the default entity of a type -> the type."""
-WORDS = {USER: "user-principal", CLIENT_ID: "client-id"}
+WORDS = {describe_client_quotas.USER: "user-principal", describe_client_quotas.CLIENT_ID: "client-id"}
 SOURCES = {
     getattr(describe_configs, name): name
     for name in (
@@ -103,7 +84,7 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
         if all(options[each] is None for each in CHANGES):
             raise wrong_use("At least one of --add-config or --delete-config must be specified with --alter")
         added, deleted = parse_added(options["add-config"] or ""), _names(options["delete-config"] or "")
-        if {*added, *deleted} & {*MECHANISMS.values()}:
+        if {*added, *deleted} & {*user_scram_credentials.MECHANISMS.values()}:
             _alter_credentials(cluster, entity, added, deleted)
         elif kind in CLIENTS:
             _alter_quotas(cluster, entity, added, deleted)
@@ -176,18 +157,26 @@ def _check_deleted(deleted: list[str], known: list[str]) -> None:
         raise CommandFailed(f"Invalid config(s): {','.join(sorted(absent))}")
 
 
-def _quotas(cluster: AdminClient, entity: dict[str, str | None]) -> tuple[DescribedQuota, ...]:
+def _quotas(cluster: AdminClient, entity: dict[str, str | None]) -> tuple[describe_client_quotas.DescribedQuota, ...]:
     """Return the quotas of an entity, or of all entities of its types."""
     filters = tuple(
-        QuotaFilter(CLIENTS[kind], ANY if name is None else EXACT if name else NO_NAME, name or None)
+        describe_client_quotas.QuotaFilter(
+            CLIENTS[kind],
+            describe_client_quotas.ANY
+            if name is None
+            else describe_client_quotas.EXACT
+            if name
+            else describe_client_quotas.NO_NAME,
+            name or None,
+        )
         for kind, name in entity.items()
     )
-    result = cluster.ask(cluster.ids()[0], DescribeClientQuotasRequest(0, filters, strict=True))
+    result = cluster.ask(cluster.ids()[0], describe_client_quotas.DescribeClientQuotasRequest(0, filters, strict=True))
     check_result(result)
     return result.entries or ()
 
 
-def _described_quotas(quota: DescribedQuota) -> str:
+def _described_quotas(quota: describe_client_quotas.DescribedQuota) -> str:
     by_type = {part.entity_type: part.entity_name for part in quota.entity}
     parts = [
         f"the default {WORDS[kind]}" if by_type[kind] is None else f"{WORDS[kind]} '{by_type[kind]}'"
@@ -209,7 +198,7 @@ def _alter_quotas(
             changes.append(QuotaChange(key, float(text)))
         except ValueError:
             raise wrong_use(f"Cannot parse quota configuration value for {key}: {text}") from None
-    names = tuple(QuotaName(CLIENTS[kind], name or None) for kind, name in entity.items())
+    names = tuple(describe_client_quotas.QuotaName(CLIENTS[kind], name or None) for kind, name in entity.items())
     request = AlterClientQuotasRequest(0, (QuotaAlteration(names, tuple(changes)),))
     for result in cluster.ask(cluster.ids()[0], request).entries:
         check_result(result)
@@ -222,9 +211,9 @@ def _alter_credentials(
     user = entity.get("users")
     if not user or len(entity) > 1:
         raise wrong_use("SCRAM credentials are those of one user: --entity-type users --entity-name NAME")
-    if not {*added, *deleted} <= {*MECHANISMS.values()}:
+    if not {*added, *deleted} <= {*user_scram_credentials.MECHANISMS.values()}:
         raise wrong_use("Cannot alter both quota and SCRAM credential configs simultaneously")
-    numbers = {mechanism: number for number, mechanism in MECHANISMS.items()}
+    numbers = {mechanism: number for number, mechanism in user_scram_credentials.MECHANISMS.items()}
     upsertions = []
     for mechanism, text in added.items():
         match = CREDENTIAL.fullmatch(text)
@@ -233,21 +222,26 @@ def _alter_credentials(
             raise wrong_use(f"{mechanism} takes [iterations=N,password=...] with at least {MIN_ITERATIONS} iterations")
         salt = secrets.token_bytes(20)
         key = salt_password(mechanism, Secret(match["password"].encode()), salt, iterations)
-        upsertions.append(ScramCredentialUpsertion(user, numbers[mechanism], iterations, Secret(salt), key))
-    deletions = tuple(ScramCredentialDeletion(user, numbers[mechanism]) for mechanism in deleted)
-    request = AlterUserScramCredentialsRequest(0, deletions, tuple(upsertions))
+        upsertions.append(
+            user_scram_credentials.ScramCredentialUpsertion(user, numbers[mechanism], iterations, Secret(salt), key)
+        )
+    deletions = tuple(user_scram_credentials.ScramCredentialDeletion(user, numbers[mechanism]) for mechanism in deleted)
+    request = user_scram_credentials.AlterUserScramCredentialsRequest(0, deletions, tuple(upsertions))
     for result in cluster.ask(cluster.ids()[0], request).results:
         check_result(result)
 
 
 def _describe_credentials(cluster: AdminClient, user: str | None) -> None:
     """Print the SCRAM credentials of a user, or of all users."""
-    users = None if user is None else (ScramUser(user),)
-    answer = cluster.ask(cluster.ids()[0], DescribeUserScramCredentialsRequest(0, users))
+    users = None if user is None else (user_scram_credentials.ScramUser(user),)
+    answer = cluster.ask(cluster.ids()[0], user_scram_credentials.DescribeUserScramCredentialsRequest(0, users))
     if answer.error_code != errors.CLUSTER_AUTHORIZATION_FAILED:
         check_result(answer)
     for each in answer.results:
-        infos = [f"{MECHANISMS[info.mechanism]}=iterations={info.iterations}" for info in each.credential_infos]
+        infos = [
+            f"{user_scram_credentials.MECHANISMS[info.mechanism]}=iterations={info.iterations}"
+            for info in each.credential_infos
+        ]
         if infos:
             click.echo(printable(f"SCRAM credential configs for user-principal '{each.user}' are {', '.join(infos)}"))
 

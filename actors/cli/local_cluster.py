@@ -30,17 +30,10 @@ from actors.cli.app import FOLDER, CommandFailed
 from actors.cli.cluster_file import CLIENT_PROPERTIES, read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
+from actors.node import memory_cluster
 from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, busy, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
-from actors.node.memory_cluster import (
-    CLIENTS,
-    NEW_CLUSTERS_PROTOCOL,
-    PROTOCOL_SETTING,
-    FaultInEffect,
-    NodePorts,
-    listener_settings,
-)
 from actors.node.properties import read_properties, write_properties
 from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError
@@ -92,7 +85,7 @@ of_cluster = click.option(
 class BrokerProcess:
     """The process of one node; `ended` is its exit code: None while it runs, negative after a signal."""
 
-    def __init__(self, number: int, place: NodePorts, directory: Path) -> None:
+    def __init__(self, number: int, place: memory_cluster.NodePorts, directory: Path) -> None:
         self.id = number
         self.place = place
         self.directory = directory
@@ -136,9 +129,13 @@ class BrokerProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         present = read_properties(file) if file.exists() else {}
         if present:  # without the setting, its version is 2.6, and stays so
-            defaults = {name: value for name, value in defaults.items() if name != PROTOCOL_SETTING}
-        if CLIENTS in present.get("listeners", ""):  # of an earlier `up --host`
-            names = [name for name, value in present.items() if CLIENTS in value or f".{CLIENTS.lower()}." in name]
+            defaults = {name: value for name, value in defaults.items() if name != memory_cluster.PROTOCOL_SETTING}
+        if memory_cluster.CLIENTS in present.get("listeners", ""):  # of an earlier `up --host`
+            names = [
+                name
+                for name, value in present.items()
+                if memory_cluster.CLIENTS in value or f".{memory_cluster.CLIENTS.lower()}." in name
+            ]
             present = {name: value for name, value in present.items() if name not in names}
         ours = {
             "broker.id": str(self.id),
@@ -226,7 +223,7 @@ class LocalCluster:
         internal = ports if host == advertised_host == HOST else free_ports(len(ports), besides=ports)
         self.nodes = [
             BrokerProcess(number, place, directory / f"node-{number}")
-            for number, place in enumerate(map(NodePorts, ports, internal))
+            for number, place in enumerate(map(memory_cluster.NodePorts, ports, internal))
         ]
         self.zookeeper = zookeeper_connect or ""
         self.server: EmbeddedZooKeeper | None = None
@@ -275,7 +272,7 @@ class LocalCluster:
         """Write the properties file of each node."""
         defaults = {**DEFAULTS, **internal_topic_settings(len(self.nodes)), **self._protocol()}
         for node in self.nodes:
-            listeners = listener_settings(node.place, self._host, self._advertised_host, self._security)
+            listeners = memory_cluster.listener_settings(node.place, self._host, self._advertised_host, self._security)
             node.configure(self.zookeeper, listeners, defaults, self._overrides)
 
     @property
@@ -318,10 +315,10 @@ class LocalCluster:
 
         return KILL, START, PAUSE, STOP
 
-    def effects(self) -> list[FaultInEffect]:
+    def effects(self) -> list[memory_cluster.FaultInEffect]:
         """Return the nodes that are paused or do not run, each with the operation that ends this."""
         return [
-            FaultInEffect(f"broker {node.id} is {what}", operation, {"broker_id": node.id})
+            memory_cluster.FaultInEffect(f"broker {node.id} is {what}", operation, {"broker_id": node.id})
             for node in self.nodes
             for is_so, what, operation in (
                 (node.paused, "paused", "resume"),
@@ -365,8 +362,10 @@ class LocalCluster:
         Empty if the nodes of the directory have no such setting.
         """
         for file in sorted(self.directory.glob("node-*/server.properties")):
-            return {name: value for name, value in read_properties(file).items() if name == PROTOCOL_SETTING}
-        return {PROTOCOL_SETTING: NEW_CLUSTERS_PROTOCOL}
+            return {
+                name: value for name, value in read_properties(file).items() if name == memory_cluster.PROTOCOL_SETTING
+            }
+        return {memory_cluster.PROTOCOL_SETTING: memory_cluster.NEW_CLUSTERS_PROTOCOL}
 
     def _earlier_zookeeper_port(self) -> int:
         """Return the port of the embedded ZooKeeper at the last use of the directory.

@@ -14,17 +14,7 @@ from thespian.actors import ActorAddress
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
 from messages import errors
-from messages.apis.find_coordinator import (
-    API,
-    GROUP_KEY,
-    KEYS_SINCE,
-    SHARE_GROUPS_SINCE,
-    SHARE_KEY,
-    TRANSACTION_KEY,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    FoundCoordinator,
-)
+from messages.apis import find_coordinator
 from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, FindLeader, PartitionsDeleted
 from messages.cluster import TopicPartition
@@ -43,7 +33,7 @@ TEXTS = {
 }
 """Error code of FindCoordinator -> its error message (Kafka: `Errors`). A share group's error has none."""
 
-TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
+TOPICS = {find_coordinator.GROUP_KEY: GROUP_METADATA, find_coordinator.TRANSACTION_KEY: TRANSACTION_STATE}
 """Key type of FindCoordinator -> the topic whose leaders are the coordinators."""
 
 
@@ -81,30 +71,32 @@ class CoordinatorFinderActor(FlowActor):
         """Respond to the client with COORDINATOR_NOT_AVAILABLE after an unexpected failure."""
         if isinstance(event, Forwarded):
             request = event.request.request
-            self.send(*event.reply(API.refusal(request, errors.COORDINATOR_NOT_AVAILABLE)))
+            self.send(*event.reply(find_coordinator.API.refusal(request, errors.COORDINATOR_NOT_AVAILABLE)))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request, listener = forwarded.request.request, forwarded.request.listener
         found = []
-        for key in request.coordinator_keys if request.version >= KEYS_SINCE else (request.key,):
+        for key in request.coordinator_keys if request.version >= find_coordinator.KEYS_SINCE else (request.key,):
             found.append((yield from self._found(request, key, listener)))
-        if request.version >= KEYS_SINCE:
-            response = FindCoordinatorResponse(errors.NONE, coordinators=tuple(found))
+        if request.version >= find_coordinator.KEYS_SINCE:
+            response = find_coordinator.FindCoordinatorResponse(errors.NONE, coordinators=tuple(found))
         else:
             [one] = found
             text = "NONE" if one.error_code == errors.NONE else one.error_message
-            response = FindCoordinatorResponse(one.error_code, text, one.node_id, one.host, one.port)
+            response = find_coordinator.FindCoordinatorResponse(one.error_code, text, one.node_id, one.host, one.port)
         self.send(*forwarded.reply(response))
 
-    def _found(self, request: FindCoordinatorRequest, key: str, listener: str) -> Flow[FoundCoordinator]:
+    def _found(
+        self, request: find_coordinator.FindCoordinatorRequest, key: str, listener: str
+    ) -> Flow[find_coordinator.FoundCoordinator]:
         """Return the coordinator of a group or transactional id (rule 1)."""
         topic = TOPICS.get(request.key_type)
         if topic is None:
-            if request.key_type != SHARE_KEY or request.version < KEYS_SINCE:
+            if request.key_type != find_coordinator.SHARE_KEY or request.version < find_coordinator.KEYS_SINCE:
                 return _no_coordinator(key, errors.INVALID_REQUEST)
-            is_known = request.version >= SHARE_GROUPS_SINCE
+            is_known = request.version >= find_coordinator.SHARE_GROUPS_SINCE
             code = errors.COORDINATOR_NOT_AVAILABLE if is_known else errors.INVALID_REQUEST
-            return FoundCoordinator(key, error_code=code, error_message="")
+            return find_coordinator.FoundCoordinator(key, error_code=code, error_message="")
         try:
             count = yield from self._count(topic)
             if not count:
@@ -116,7 +108,7 @@ class CoordinatorFinderActor(FlowActor):
             return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE)
         if broker is None:
             return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE)
-        return FoundCoordinator(key, broker.id, broker.host, broker.port, errors.NONE, "")
+        return find_coordinator.FoundCoordinator(key, broker.id, broker.host, broker.port, errors.NONE, "")
 
     def _count(self, topic: str) -> Flow[int]:
         """Return the number of partitions of a topic (rule 2), 0 if the topic does not exist. Raises AskFailed."""
@@ -137,6 +129,6 @@ class CoordinatorFinderActor(FlowActor):
         self.send(coordinator, PartitionCount(topic, count))
 
 
-def _no_coordinator(key: str, code: int) -> FoundCoordinator:
+def _no_coordinator(key: str, code: int) -> find_coordinator.FoundCoordinator:
     """Return the result for a key without a coordinator."""
-    return FoundCoordinator(key, error_code=code, error_message=TEXTS[code])
+    return find_coordinator.FoundCoordinator(key, error_code=code, error_message=TEXTS[code])

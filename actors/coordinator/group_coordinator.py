@@ -33,7 +33,7 @@ from actors.core.coordinator.group_states import GroupState
 from actors.core.coordinator.request_checks import NOBODYS_ENTRY, REFUSED_ENTRY
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
-from messages import errors
+from messages import errors, groups
 from messages.apis import API_BY_REQUEST
 from messages.apis.delete_groups import DeleteGroupsRequest
 from messages.apis.describe_groups import DescribeGroupsRequest
@@ -46,26 +46,6 @@ from messages.ask import Answer, Ask, Failure
 from messages.broker import InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
-from messages.groups import (
-    CheckExpiry,
-    CommitOffsets,
-    CountPartitions,
-    DeleteGroup,
-    DescribeGroup,
-    ExpireOffsets,
-    FetchOffsets,
-    ForgetOffsets,
-    GroupChanged,
-    GroupSettings,
-    GroupsLoaded,
-    LoadedGroup,
-    LoadEnded,
-    LoadGroups,
-    PartitionCount,
-    StartGroup,
-    TransactionEnded,
-    UnloadGroup,
-)
 from messages.network import Forwarded
 from messages.node import NodeSettings, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
@@ -95,10 +75,10 @@ class PendingGroupsRequest:
         """Return the message that is sent to the group at this index in the request."""
         match self._request:
             case OffsetFetchRequest():
-                return FetchOffsets(self._of_one(place))
+                return groups.FetchOffsets(self._of_one(place))
             case DeleteGroupsRequest():
-                return DeleteGroup()
-        return DescribeGroup()
+                return groups.DeleteGroup()
+        return groups.DescribeGroup()
 
     def _of_one(self, place: int) -> OffsetFetchRequest:
         group = self._request.groups[place]
@@ -162,7 +142,7 @@ class _Loader:
 
     actor: ActorAddress
     began: float
-    ended: list[TransactionEnded] = attrs.field(factory=list)
+    ended: list[groups.TransactionEnded] = attrs.field(factory=list)
 
 
 class GroupCoordinatorActor(Dispatcher):
@@ -171,7 +151,7 @@ class GroupCoordinatorActor(Dispatcher):
     def __init__(self) -> None:
         super().__init__()
         self._settings: NodeSettings
-        self._group_settings: GroupSettings
+        self._group_settings: groups.GroupSettings
         self._metadata_cache: ActorAddress
         self._finder: ActorAddress
         self._places = request_checks.LedPartitions()
@@ -192,7 +172,7 @@ class GroupCoordinatorActor(Dispatcher):
         settings = self._settings = message.settings
         self._metadata_cache = message.metadata_cache
         self._finder = message.finder
-        self._group_settings = GroupSettings(
+        self._group_settings = groups.GroupSettings(
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
             max_session_timeout_ms=settings.group_max_session_timeout_ms,
@@ -230,13 +210,13 @@ class GroupCoordinatorActor(Dispatcher):
         request = forwarded.request.request
         unknown = [each.partition for each, known in zip(request.partitions, message.known, strict=True) if not known]
         if isinstance(request, OffsetDeleteRequest) or any(message.known):
-            self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
+            self._route(forwarded, groups.CommitOffsets(forwarded, tuple(unknown)))
         else:
             self.send(
                 *forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_TOPIC_OR_PARTITION))
             )
 
-    def _route(self, forwarded: Forwarded, mail: Message | CommitOffsets) -> None:
+    def _route(self, forwarded: Forwarded, mail: Message | groups.CommitOffsets) -> None:
         """Send a message to the group, or respond if the request is invalid or the group does not exist (rule 3)."""
         request = forwarded.request.request
         code: int | None = errors.INCONSISTENT_GROUP_PROTOCOL
@@ -245,14 +225,14 @@ class GroupCoordinatorActor(Dispatcher):
             code = request_checks.session_verdict(request, self._group_settings) if code is None else code
         if not self._places.count:
             self._count()
-        unknown = mail.unknown if isinstance(mail, CommitOffsets) else ()
+        unknown = mail.unknown if isinstance(mail, groups.CommitOffsets) else ()
         if code is not None:
             refusal = API_BY_REQUEST[type(request)].refusal(request, code)
             self.send(*forwarded.reply(request_checks.with_unknown(refusal, unknown)))
             return
         hosted = self._groups.get(request.group_id)
         if hosted is None and request_checks.makes_group(request):
-            hosted = self._host(LoadedGroup(request.group_id), self._places.partition_of(request.group_id))
+            hosted = self._host(groups.LoadedGroup(request.group_id), self._places.partition_of(request.group_id))
         if hosted is None:
             self.send(
                 *forwarded.reply(request_checks.with_unknown(request_checks.NOBODYS[type(request)](request), unknown))
@@ -260,15 +240,15 @@ class GroupCoordinatorActor(Dispatcher):
         else:
             self.send(hosted.actor, mail)
 
-    def _host(self, loaded: LoadedGroup, partition: int) -> _Hosted:
+    def _host(self, loaded: groups.LoadedGroup, partition: int) -> _Hosted:
         actor = self.createActor(GroupActor)
         producer_ids = tuple(dict.fromkeys(each.producer_id for each in loaded.pending))
         hosted = self._groups[loaded.group] = _Hosted(actor, partition, producer_ids)
         place = TopicPartition(GROUP_METADATA, partition)
-        self.send(actor, StartGroup(loaded, self._group_settings, place, self._logs[partition]))
+        self.send(actor, groups.StartGroup(loaded, self._group_settings, place, self._logs[partition]))
         return hosted
 
-    def receiveMsg_GroupChanged(self, message: GroupChanged, sender: ActorAddress) -> None:
+    def receiveMsg_GroupChanged(self, message: groups.GroupChanged, sender: ActorAddress) -> None:
         """Store a group's state. A dead group's actor is stopped."""
         hosted = self._groups.get(message.group)
         if hosted is None or hosted.actor != sender:
@@ -287,12 +267,12 @@ class GroupCoordinatorActor(Dispatcher):
     def _list(self, request: ListGroupsRequest) -> ListGroupsResponse:
         wanted = {state.lower() for state in request.states_filter}
         types = {each.lower() for each in request.types_filter}
-        groups = [
+        listed = [
             ListedGroup(name, hosted.protocol_type, hosted.state)
             for name, hosted in self._groups.items()
             if (not wanted or hosted.state.lower() in wanted) and (not types or CLASSIC in types)
         ]
-        return ListGroupsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS if self._loaders else errors.NONE, tuple(groups))
+        return ListGroupsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS if self._loaders else errors.NONE, tuple(listed))
 
     def _gather(self, forwarded: Forwarded) -> None:
         """Send a forwarded request to each group that the request names (rule 4)."""
@@ -346,15 +326,15 @@ class GroupCoordinatorActor(Dispatcher):
         self._places.loading.add(partition)
         loader = self.createActor(GroupLoaderActor)
         self._loaders[partition] = _Loader(loader, self.now)
-        self.send(loader, LoadGroups(partition, led.actor, self._settings.node_id))
+        self.send(loader, groups.LoadGroups(partition, led.actor, self._settings.node_id))
 
     def _count(self) -> None:
         """Request the number of partitions, unless such a request is in progress."""
         if not self._counting:
             self._counting = True
-            self.send(self._finder, CountPartitions(GROUP_METADATA))
+            self.send(self._finder, groups.CountPartitions(GROUP_METADATA))
 
-    def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
+    def receiveMsg_PartitionCount(self, message: groups.PartitionCount, sender: ActorAddress) -> None:
         """Store the number of partitions."""
         self._counting = False
         self._places.count = message.count
@@ -363,13 +343,13 @@ class GroupCoordinatorActor(Dispatcher):
         """Return whether this loader is the partition's current loader, not an earlier one."""
         return partition in self._loaders and self._loaders[partition].actor == loader
 
-    def receiveMsg_GroupsLoaded(self, message: GroupsLoaded, sender: ActorAddress) -> None:
+    def receiveMsg_GroupsLoaded(self, message: groups.GroupsLoaded, sender: ActorAddress) -> None:
         """Create groups that were loaded."""
         if self._is_loading(message.partition, sender):
             for loaded in message.groups:
                 self._host(loaded, message.partition)
 
-    def receiveMsg_LoadEnded(self, message: LoadEnded, sender: ActorAddress) -> None:
+    def receiveMsg_LoadEnded(self, message: groups.LoadEnded, sender: ActorAddress) -> None:
         """Serve a loaded partition. After a read error the partition is not served until its leadership changes."""
         partition = message.partition
         if not self._is_loading(partition, sender):
@@ -406,12 +386,12 @@ class GroupCoordinatorActor(Dispatcher):
             self.send(self._loaders.pop(partition).actor, ActorExitRequest())
         for name in [name for name, hosted in self._groups.items() if hosted.partition == partition]:
             actor = self._groups.pop(name).actor
-            self.send(actor, UnloadGroup())
+            self.send(actor, groups.UnloadGroup())
             self.send(actor, ActorExitRequest())
 
     # ------------------------------------------------------------------------------------------------ transactions
 
-    def receiveMsg_TransactionEnded(self, message: TransactionEnded, sender: ActorAddress) -> None:
+    def receiveMsg_TransactionEnded(self, message: groups.TransactionEnded, sender: ActorAddress) -> None:
         """Send the end of a transaction to its groups at once, or after they are loaded (rule 5)."""
         if message.partition in self._loaders:
             probe("a transaction ends while the group of its offsets is loaded")
@@ -419,7 +399,7 @@ class GroupCoordinatorActor(Dispatcher):
         else:
             self._end_transaction(message)
 
-    def _end_transaction(self, ended: TransactionEnded) -> None:
+    def _end_transaction(self, ended: groups.TransactionEnded) -> None:
         for hosted in self._groups.values():
             if hosted.partition == ended.partition and ended.producer_id in hosted.producer_ids:
                 self.send(hosted.actor, ended)
@@ -432,13 +412,13 @@ class GroupCoordinatorActor(Dispatcher):
             self._places.count = 0
             self.send(self._finder, message)
         for hosted in self._groups.values():
-            self.send(hosted.actor, ForgetOffsets(message.partitions))
+            self.send(hosted.actor, groups.ForgetOffsets(message.partitions))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Start the check for expired offsets in all groups."""
         for hosted in self._groups.values():
-            self.send(hosted.actor, ExpireOffsets())
+            self.send(hosted.actor, groups.ExpireOffsets())
         self._wait_for_expiry()
 
     def _wait_for_expiry(self) -> None:
-        self.set_timer(EXPIRY, self._settings.offsets_retention_check_interval_ms / 1000, CheckExpiry())
+        self.set_timer(EXPIRY, self._settings.offsets_retention_check_interval_ms / 1000, groups.CheckExpiry())

@@ -32,7 +32,7 @@ from actors.core.transaction.decisions import init_verdict, is_half_pair, is_val
 from actors.core.transaction.transactions import unknown_states
 from actors.core.transaction.verifications import VERSION as VERIFYING_VERSION
 from actors.runtime import Dispatcher
-from messages import errors
+from messages import errors, transactions
 from messages.apis import API_BY_REQUEST
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import (
@@ -61,20 +61,6 @@ from messages.node import NodeSettings, StartTransactionCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.placement import slot
 from messages.probes import probe
-from messages.transactions import (
-    AddToTransaction,
-    DescribeTransaction,
-    DropMarkers,
-    ListPartitionTransactions,
-    PartitionsVerified,
-    PartitionTransactions,
-    StartTransactionMarkers,
-    StartTransactions,
-    TransactionSettings,
-    TransactionsLoaded,
-    UnloadTransactions,
-    VerifyTransaction,
-)
 from messages.vocabulary import Message, evolve
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
@@ -114,7 +100,7 @@ class TransactionCoordinatorActor(Dispatcher):
     def __init__(self) -> None:
         super().__init__()
         self._start: StartTransactionCoordinator
-        self._transaction_settings: TransactionSettings
+        self._transaction_settings: transactions.TransactionSettings
         self._markers: ActorAddress
         self._places = LedPartitions()
         self._hosted: dict[int, _LedPartition] = {}
@@ -141,7 +127,7 @@ class TransactionCoordinatorActor(Dispatcher):
     ) -> None:
         """Set the settings, and the actors that this actor sends requests to."""
         self._start, settings = message, message.settings
-        self._transaction_settings = TransactionSettings(
+        self._transaction_settings = transactions.TransactionSettings(
             settings.node_id,
             settings.transaction_max_timeout_ms,
             settings.transactional_id_expiration_ms,
@@ -153,7 +139,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self._markers = self.createActor(TransactionMarkersActor)
         self.send(
             self._markers,
-            StartTransactionMarkers(
+            transactions.StartTransactionMarkers(
                 settings.node_id,
                 settings.request_timeout_ms,
                 *(message.bridge, message.metadata_cache, message.network, message.metrics),
@@ -212,10 +198,10 @@ class TransactionCoordinatorActor(Dispatcher):
             results = tuple([AddedPartition(each, code or errors.OPERATION_NOT_ATTEMPTED) for each, code in added])
             self.send(*forwarded.reply(AddPartitionsToTxnResponse(results)))
         else:
-            mail: Message = AddToTransaction(forwarded, request.partitions)
+            mail: Message = transactions.AddToTransaction(forwarded, request.partitions)
             for each in request.transactions:  # one that only verifies
                 producer = each.transactional_id, each.producer_id, each.producer_epoch
-                mail = Ask(forwarded.request.correlation_id, VerifyTransaction(*producer, each.partitions))
+                mail = Ask(forwarded.request.correlation_id, transactions.VerifyTransaction(*producer, each.partitions))
             self._route(forwarded, request.transactional_id, mail)
 
     def _add_offsets(self, forwarded: Forwarded) -> None:
@@ -225,7 +211,7 @@ class TransactionCoordinatorActor(Dispatcher):
             return
         request: AddOffsetsToTxnRequest = forwarded.request.request
         partition = TopicPartition(GROUP_METADATA, slot(request.group_id) % self._groups_count)
-        self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, (partition,)))
+        self._route(forwarded, request.transactional_id, transactions.AddToTransaction(forwarded, (partition,)))
 
     def _route(self, forwarded: Forwarded, transactional_id: str, mail: Message) -> None:
         """Send a request to the partition of its id (rule 1)."""
@@ -261,7 +247,7 @@ class TransactionCoordinatorActor(Dispatcher):
                 gathering.results[place] = DescribedTransaction(code, name)
             else:
                 actor = self._hosted[self._places.partition_of(name)].actor
-                self._ask(gathering, place, actor, DescribeTransaction(name))
+                self._ask(gathering, place, actor, transactions.DescribeTransaction(name))
         self._answer_gathered(gathering)
 
     def _split(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
@@ -281,7 +267,7 @@ class TransactionCoordinatorActor(Dispatcher):
             return
         places = sorted(self._places.serving)
         gathering = _SplitRequest(forwarded, [None] * len(places), 0)
-        question = ListPartitionTransactions(
+        question = transactions.ListPartitionTransactions(
             request.state_filters, request.producer_id_filters, request.duration_filter
         )
         for place, partition in enumerate(places):
@@ -327,13 +313,13 @@ class TransactionCoordinatorActor(Dispatcher):
                     for name, result in zip(names, results, strict=True)
                 ]
                 self.send(*forwarded.reply(DescribeTransactionsResponse(tuple(described))))
-            case AddPartitionsToTxnRequest(transactions=transactions):
-                verified = [_verification_result(*each) for each in zip(transactions, results, strict=True)]
+            case AddPartitionsToTxnRequest(transactions=asked):
+                verified = [_verification_result(*each) for each in zip(asked, results, strict=True)]
                 self.send(*forwarded.reply(AddPartitionsToTxnResponse(transactions=tuple(verified))))
             case ListTransactionsRequest(state_filters=states):
                 listed: list[ListedTransaction] = []
                 for result in results:
-                    if isinstance(result, PartitionTransactions):
+                    if isinstance(result, transactions.PartitionTransactions):
                         listed += result.transactions
                 self.send(
                     *forwarded.reply(ListTransactionsResponse(errors.NONE, unknown_states(states), tuple(listed)))
@@ -365,13 +351,13 @@ class TransactionCoordinatorActor(Dispatcher):
         self._hosted[partition] = _LedPartition(actor, self.now)
         self.send(
             actor,
-            StartTransactions(
+            transactions.StartTransactions(
                 *(partition, led.leader_epoch, led.actor, self._transaction_settings),
                 *(self._start.producer_ids, self._markers),
             ),
         )
 
-    def receiveMsg_TransactionsLoaded(self, message: TransactionsLoaded, sender: ActorAddress) -> None:
+    def receiveMsg_TransactionsLoaded(self, message: transactions.TransactionsLoaded, sender: ActorAddress) -> None:
         """Serve a loaded partition, or unload it if it cannot be read."""
         partition, node_id = message.partition, self._settings.node_id
         hosted = self._hosted.get(partition)
@@ -405,8 +391,8 @@ class TransactionCoordinatorActor(Dispatcher):
         self._places.serving.discard(partition)
         hosted = self._hosted.pop(partition, None)
         if hosted is not None:
-            self.send(self._markers, DropMarkers(partition))
-            self.send(hosted.actor, UnloadTransactions())
+            self.send(self._markers, transactions.DropMarkers(partition))
+            self.send(hosted.actor, transactions.UnloadTransactions())
             self.send(hosted.actor, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
@@ -452,6 +438,6 @@ def _verification_result(asked: AddPartitionsToTxnTransaction, result: Message |
     failed = (errors.UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
     if isinstance(result, AddPartitionsToTxnResponse):
         return AddPartitionsToTxnResult(asked.transactional_id, result.partitions)
-    codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
+    codes = result.error_codes if isinstance(result, transactions.PartitionsVerified) else failed
     added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
     return AddPartitionsToTxnResult(asked.transactional_id, tuple(added))

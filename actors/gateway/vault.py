@@ -25,27 +25,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from actors.core.security import scram
 from actors.core.security.sasl_exchange import SaslIdentity
-from actors.core.security.scram import (
-    HASHES,
-    MIN_ITERATIONS,
-    ScramCredential,
-    credential_of,
-    format_credential,
-    parse_credential,
-    salt_password,
-)
-from messages.apis import API_BY_REQUEST
+from messages.apis import API_BY_REQUEST, delegation_tokens
 from messages.apis.alter_configs import AlterConfigsRequest, ChangedResource
-from messages.apis.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    token_principal,
-)
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.apis.user_scram_credentials import (
     MECHANISMS,
@@ -63,10 +46,10 @@ USERS, BROKERS = "/config/users", "/config/brokers"
 """The paths below which znodes contain credentials and passwords."""
 
 OF_TOKENS = (
-    CreateDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    DescribeDelegationTokenRequest,
+    delegation_tokens.CreateDelegationTokenRequest,
+    delegation_tokens.RenewDelegationTokenRequest,
+    delegation_tokens.ExpireDelegationTokenRequest,
+    delegation_tokens.DescribeDelegationTokenRequest,
 )
 """The requests that only some clients may send, because they or the responses contain secrets of tokens."""
 WITH_SECRETS = frozenset(
@@ -113,18 +96,20 @@ class Vault:
         """The valid delegation tokens by id."""
         self._token_ids: dict[bytes, str] = {}
         """HMAC -> id of a valid delegation token."""
-        self._of_tokens: dict[tuple[str, str], ScramCredential] = {}
+        self._of_tokens: dict[tuple[str, str], scram.ScramCredential] = {}
         """Mechanism, id -> the credential of a delegation token that was used."""
         self.key = Secret(os.urandom(32))
         """A key of this run."""
-        self.credentials: dict[str, dict[str, ScramCredential]] = {mechanism: {} for mechanism in HASHES}
+        self.credentials: dict[str, dict[str, scram.ScramCredential]] = {mechanism: {} for mechanism in scram.HASHES}
         """Mechanism -> user -> credential."""
         self._texts: dict[str, str] = {}
         """Seal -> text."""
         self._encoded: dict[str, str] = {}
         """Seal -> what ZooKeeper has in place of a broker's password."""
 
-    def credential(self, mechanism: str, name: str, is_token: bool) -> tuple[ScramCredential, SaslIdentity] | None:
+    def credential(
+        self, mechanism: str, name: str, is_token: bool
+    ) -> tuple[scram.ScramCredential, SaslIdentity] | None:
         """Return the credential with this name, and whom it authenticates; None if there is none."""
         if not is_token:
             found = self.credentials[mechanism].get(name)
@@ -136,8 +121,11 @@ class Vault:
         if kept is None:
             salt = hmac.new(self.key.value, name.encode(), hashlib.sha256).digest()[:20]
             password = Secret(base64.b64encode(self._token_hmac(name).value))
-            kept = credential_of(
-                mechanism, salt_password(mechanism, password, salt, MIN_ITERATIONS), salt, MIN_ITERATIONS
+            kept = scram.credential_of(
+                mechanism,
+                scram.salt_password(mechanism, password, salt, scram.MIN_ITERATIONS),
+                salt,
+                scram.MIN_ITERATIONS,
             )
             self._of_tokens[mechanism, name] = kept
         return kept, SaslIdentity(token.owner.partition(":")[2], token.expires_ms - now, by_token=True)
@@ -149,7 +137,7 @@ class Vault:
         for id in [*self._tokens] if changes.all else changes.removed:
             self._tokens.pop(id, None)
             self._token_ids.pop(self._token_hmac(id).value, None)
-            for mechanism in HASHES:
+            for mechanism in scram.HASHES:
                 self._of_tokens.pop((mechanism, id), None)
         for token in changes.tokens:
             self._tokens[token.id] = token
@@ -162,9 +150,9 @@ class Vault:
     def conceal(self, request: Message, principal: str) -> Message:
         """Return a client's request as actors may see it: without secrets."""
         match request:
-            case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
+            case delegation_tokens.RenewDelegationTokenRequest() | delegation_tokens.ExpireDelegationTokenRequest():
                 return evolve(request, hmac=Secret(b""), token_id=self._token_ids.get(request.hmac.value, ""))
-            case CreateDelegationTokenRequest() if request.owner == principal:
+            case delegation_tokens.CreateDelegationTokenRequest() if request.owner == principal:
                 return evolve(request, owner_principal_type=None, owner_principal_name=None)
             case AlterUserScramCredentialsRequest(upsertions=upsertions):
                 return evolve(request, upsertions=tuple(map(self._sealed_upsertion, upsertions)))
@@ -176,8 +164,8 @@ class Vault:
         if new.mechanism not in MECHANISMS:
             return new
         mechanism = MECHANISMS[new.mechanism]
-        credential = credential_of(mechanism, new.salted_password, new.salt.value, new.iterations)
-        sealed = self.seal(format_credential(credential))
+        credential = scram.credential_of(mechanism, new.salted_password, new.salt.value, new.iterations)
+        sealed = self.seal(scram.format_credential(credential))
         return evolve(new, salt=Secret(b""), salted_password=Secret(b""), sealed=sealed)
 
     def _sealed_resource(self, resource: ChangedResource) -> ChangedResource:
@@ -190,12 +178,12 @@ class Vault:
     def reveal(self, principal: str, response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         """Return the response to a client's request with the secrets that it is to get."""
         match response:
-            case CreateDelegationTokenResponse(token_id=""):  # a refusal names the client
-                who = token_principal(principal)
+            case delegation_tokens.CreateDelegationTokenResponse(token_id=""):  # a refusal names the client
+                who = delegation_tokens.token_principal(principal)
                 response = evolve(response, principal_type=who.principal_type, principal_name=who.principal_name)
-            case CreateDelegationTokenResponse(token_id=id):
+            case delegation_tokens.CreateDelegationTokenResponse(token_id=id):
                 response = evolve(response, hmac=self._token_hmac(id))
-            case DescribeDelegationTokenResponse(tokens=tokens):
+            case delegation_tokens.DescribeDelegationTokenResponse(tokens=tokens):
                 with_secrets = [evolve(each, hmac=self._token_hmac(each.token_id)) for each in tokens]
                 response = evolve(response, tokens=tuple(with_secrets))
         return response, parts
@@ -275,14 +263,14 @@ class Vault:
                 current.pop(user, None)
                 continue
             try:
-                current[user] = parse_credential(str(credentials[mechanism]))
+                current[user] = scram.parse_credential(str(credentials[mechanism]))
             except ValueError as error:
                 _log.error("Ignoring the %s credential of user %.100r: %s", mechanism, user, error)
 
 
 def _hides(path: str, name: str) -> bool:
     """Return whether the config of this name is a secret in a znode (rule 2)."""
-    return name in HASHES if path.startswith(USERS) else is_secret(name)
+    return name in scram.HASHES if path.startswith(USERS) else is_secret(name)
 
 
 _ITERATIONS = re.compile(r"(^|,)iterations=[0-9]{1,9}$")

@@ -17,15 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from actors.core.security import scram
 from actors.core.security.access import Authorizer
-from actors.core.security.scram import (
-    HASHES,
-    MIN_ITERATIONS,
-    ScramCredential,
-    credential_of,
-    format_credential,
-    salt_password,
-)
 from actors.public.operations import ClusterError, check
 from messages.acls import (
     KAFKA_CLUSTER,
@@ -176,14 +169,14 @@ class ClusterSecurity:
     @property
     def _has_credentials(self) -> bool:
         """Whether ZooKeeper has the credentials of users."""
-        return self.protocol != "SSL" and self.mechanism in HASHES
+        return self.protocol != "SSL" and self.mechanism in scram.HASHES
 
-    def _credential(self, password: str) -> ScramCredential:
+    def _credential(self, password: str) -> scram.ScramCredential:
         salt = secrets.token_bytes(20)
-        key = salt_password(self.mechanism, Secret(password.encode()), salt, MIN_ITERATIONS)
-        return credential_of(self.mechanism, key, salt, MIN_ITERATIONS)
+        key = scram.salt_password(self.mechanism, Secret(password.encode()), salt, scram.MIN_ITERATIONS)
+        return scram.credential_of(self.mechanism, key, salt, scram.MIN_ITERATIONS)
 
-    def add_user(self, user: str, password: str) -> tuple[ScramCredential, AnyMessage] | None:
+    def add_user(self, user: str, password: str) -> tuple[scram.ScramCredential, AnyMessage] | None:
         """Add a user, or change the password of one.
 
         Returns:
@@ -304,8 +297,8 @@ class ClusterSecurity:
             certify(user)
 
 
-def _user_question(user: str, mechanism: str, credential: ScramCredential) -> Message:
-    setting = QuotaSetting(mechanism, format_credential(credential))
+def _user_question(user: str, mechanism: str, credential: scram.ScramCredential) -> Message:
+    setting = QuotaSetting(mechanism, scram.format_credential(credential))
     return SetClientQuotas(QuotaEntity(sanitize(user)), (setting,))
 
 

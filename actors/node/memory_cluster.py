@@ -40,6 +40,7 @@ from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError, UnknownPartition
 from actors.runtime import LocalBase, LoopScheduler, RealClock
 from messages import errors
+from messages.apis import fetch
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -51,14 +52,6 @@ from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateT
 from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from messages.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from messages.apis.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from messages.apis.fetch import (
-    NO_REPLICA,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-)
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from messages.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
@@ -794,7 +787,7 @@ class MemoryCluster(ZooKeeperView):
     async def _offset(self, partition: TopicPartition, which: int) -> int:
         """Return a partition's first or last offset, as the leader reports it."""
         leader = self.leader_of(*partition)
-        query = ListOffsetsRequest(LIST_OFFSETS_VERSION, NO_REPLICA, (OffsetQuery(partition, which),))
+        query = ListOffsetsRequest(LIST_OFFSETS_VERSION, fetch.NO_REPLICA, (OffsetQuery(partition, which),))
         response: Any = leader is not None and await self._response_to(leader, query)
         if not isinstance(response, ListOffsetsResponse) or response.partitions[0].error_code != errors.NONE:
             raise ClusterError(f"the leader of {partition} did not report its offsets: {response}")
@@ -807,13 +800,13 @@ class MemoryCluster(ZooKeeperView):
             offset, end = await self._offset(partition, EARLIEST), await self._offset(partition, LATEST)
             while offset < end:
                 leader = self.leader_of(*partition)
-                isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
-                request = FetchRequest(
-                    *(FETCH_VERSION, NO_REPLICA, 0, 0, (FetchPartition(partition, offset, FETCH_BYTES),)),
+                isolation = fetch.READ_COMMITTED if read_committed else fetch.READ_UNCOMMITTED
+                request = fetch.FetchRequest(
+                    *(FETCH_VERSION, fetch.NO_REPLICA, 0, 0, (fetch.FetchPartition(partition, offset, FETCH_BYTES),)),
                     *(FETCH_BYTES, isolation),
                 )
                 response: Any = leader is not None and await self._response_to(leader, request)
-                if not isinstance(response, FetchResponse) or response.partitions[0].error_code != errors.NONE:
+                if not isinstance(response, fetch.FetchResponse) or response.partitions[0].error_code != errors.NONE:
                     raise ClusterError(f"the leader of {partition} did not return its records: {response}")
                 fetched = response.partitions[0]
                 data = bytes(fetched.body.data)
@@ -1038,7 +1031,7 @@ class MemoryCluster(ZooKeeperView):
                 return await self._response_to(id, request, OBSERVER, OBSERVATION)
 
             led = tuple(OffsetQuery(partition, LATEST) for partition, leader in leaders.items() if leader == id)
-            listed = await ask(ListOffsetsRequest(LIST_OFFSETS_VERSION, NO_REPLICA, led))
+            listed = await ask(ListOffsetsRequest(LIST_OFFSETS_VERSION, fetch.NO_REPLICA, led))
             if not isinstance(listed, ListOffsetsResponse):
                 return
             for end in listed.partitions:

@@ -42,7 +42,7 @@ from actors.core.illegal_transition import enter
 from actors.core.refusal import Refused
 from actors.node.node_states import BROKER_STATES, PREVIOUS, TABLES, NodeAction, NodeState
 from actors.runtime import FlowActor
-from messages import zookeeper
+from messages import node, zookeeper
 from messages.acls import AclsChanged
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.ask import AskFailed, SessionLost
@@ -52,39 +52,6 @@ from messages.events import ControllerShutdown, Reelect, SessionEstablished, Ses
 from messages.flow.conversation import Flow, ask
 from messages.metrics import Gauge, Gauges
 from messages.network import CloseConnection, Received, Transmit
-from messages.node import (
-    BrokerEpoch,
-    NodeFailed,
-    NodeFaultInjected,
-    NodeReady,
-    NodeSettings,
-    NodeStopped,
-    OpenStore,
-    ReplicaManagerFailed,
-    ReplicaManagerStarted,
-    ServeClients,
-    ShuttingDown,
-    StartAuthorizer,
-    StartAutoTopicCreation,
-    StartBridge,
-    StartConfigs,
-    StartController,
-    StartCoordinatorFinder,
-    StartDelegationTokens,
-    StartDynamicConfig,
-    StartFetcherManager,
-    StartGroupCoordinator,
-    StartIsrKeeper,
-    StartLogCleaner,
-    StartMetadataCache,
-    StartNode,
-    StartPartitionRequests,
-    StartProducerIds,
-    StartReplicaManager,
-    StartRequestHandler,
-    StartTransactionCoordinator,
-    StopNode,
-)
 from messages.node_settings import authenticates_users, has_delegation_tokens
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import AnyMessage, Message
@@ -100,20 +67,20 @@ LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
 
 _BROKER: dict[str, tuple[type, Any]] = {
-    "topic_creation": (AutoTopicCreationActor, StartAutoTopicCreation),
-    "metadata_cache": (MetadataCacheActor, StartMetadataCache),
-    "partition_requests": (PartitionRequestsActor, StartPartitionRequests),
-    "producer_ids": (ProducerIdsActor, StartProducerIds),
-    "configs": (ConfigsActor, StartConfigs),
-    "isr_keeper": (IsrKeeperActor, StartIsrKeeper),
-    "fetcher_manager": (ReplicaFetcherManagerActor, StartFetcherManager),
-    "coordinator_finder": (CoordinatorFinderActor, StartCoordinatorFinder),
-    "group_coordinator": (GroupCoordinatorActor, StartGroupCoordinator),
-    "transaction_coordinator": (TransactionCoordinatorActor, StartTransactionCoordinator),
+    "topic_creation": (AutoTopicCreationActor, node.StartAutoTopicCreation),
+    "metadata_cache": (MetadataCacheActor, node.StartMetadataCache),
+    "partition_requests": (PartitionRequestsActor, node.StartPartitionRequests),
+    "producer_ids": (ProducerIdsActor, node.StartProducerIds),
+    "configs": (ConfigsActor, node.StartConfigs),
+    "isr_keeper": (IsrKeeperActor, node.StartIsrKeeper),
+    "fetcher_manager": (ReplicaFetcherManagerActor, node.StartFetcherManager),
+    "coordinator_finder": (CoordinatorFinderActor, node.StartCoordinatorFinder),
+    "group_coordinator": (GroupCoordinatorActor, node.StartGroupCoordinator),
+    "transaction_coordinator": (TransactionCoordinatorActor, node.StartTransactionCoordinator),
     "verifier": (TransactionVerifierActor, StartTransactionVerifier),
-    "replica_manager": (ReplicaManagerActor, StartReplicaManager),
-    "log_cleaner": (LogCleanerManagerActor, StartLogCleaner),
-    "dynamic_config": (DynamicConfigActor, StartDynamicConfig),
+    "replica_manager": (ReplicaManagerActor, node.StartReplicaManager),
+    "log_cleaner": (LogCleanerManagerActor, node.StartLogCleaner),
+    "dynamic_config": (DynamicConfigActor, node.StartDynamicConfig),
 }
 """The actors of a broker in the order of their start, each with its start message.
 
@@ -122,10 +89,10 @@ The fields of a start message name what the actor needs.
 
 _ACTORS: dict[str, tuple[type, Any]] = {
     **_BROKER,
-    "controller": (ControllerActor, StartController),
-    "authorizer": (AuthorizerActor, StartAuthorizer),
-    "delegation_tokens": (DelegationTokensActor, StartDelegationTokens),
-    "request_handler": (RequestHandlerActor, StartRequestHandler),
+    "controller": (ControllerActor, node.StartController),
+    "authorizer": (AuthorizerActor, node.StartAuthorizer),
+    "delegation_tokens": (DelegationTokensActor, node.StartDelegationTokens),
+    "request_handler": (RequestHandlerActor, node.StartRequestHandler),
 }
 
 _COORDINATORS = "group_coordinator", "transaction_coordinator"
@@ -139,22 +106,22 @@ class NodeActor(FlowActor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._start: StartNode
+        self._start: node.StartNode
         self._generation = 0
         self._advertised: tuple[Endpoint, ...]
         """The current addresses of this broker (rule 2)."""
         self._state = NodeState.STARTING
-        self._loaded = ReplicaManagerStarted()
+        self._loaded = node.ReplicaManagerStarted()
         self._actors: dict[str, Any] = dict.fromkeys(_ACTORS)
         """What start messages need, by the names of their fields: this node's actors, None if absent, and settings."""
         self._shutdown_attempts = 0
         self._correlation_id = 0
 
     @property
-    def _settings(self) -> NodeSettings:
+    def _settings(self) -> node.NodeSettings:
         return self._start.settings
 
-    def receiveMsg_StartNode(self, message: StartNode, sender: ActorAddress) -> None:
+    def receiveMsg_StartNode(self, message: node.StartNode, sender: ActorAddress) -> None:
         """Create ZkBridgeActor, the bridge to ZooKeeper. Its message SessionEstablished starts the other actors."""
         self._start = message
         self._publish_state()
@@ -165,17 +132,17 @@ class NodeActor(FlowActor):
         self._actors |= {"settings": settings, "node_id": settings.node_id, "broker_id": settings.node_id}
         self._actors |= {"request_timeout_ms": settings.request_timeout_ms, "metrics": message.metrics}
         self._actors |= {"node": self.myAddress, "listener": message.listener, **self.peers}
-        self.send(bridge, StartBridge(message.store, self.myAddress))
-        self.send(message.store, OpenStore(bridge))
+        self.send(bridge, node.StartBridge(message.store, self.myAddress))
+        self.send(message.store, node.OpenStore(bridge))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Retry the controlled shutdown, or stop without it if no controller was found in time."""
         if message.payload == NEXT_TRY:
-            self.send(self.myAddress, StopNode())
+            self.send(self.myAddress, node.StopNode())
         elif message.payload == LOOKED_LONG_ENOUGH:
             self._begin_stop()
 
-    def receiveMsg_NodeFaultInjected(self, message: NodeFaultInjected, sender: ActorAddress) -> None:
+    def receiveMsg_NodeFaultInjected(self, message: node.NodeFaultInjected, sender: ActorAddress) -> None:
         """Log that a fault was injected or removed."""
         _log.info(
             "[KafkaServer id=%d] Fault %s (value %g) was %s; it affected %d operations",
@@ -187,8 +154,8 @@ class NodeActor(FlowActor):
         match message:
             case SessionExpired():
                 return None
-            case ReplicaManagerFailed(reason):
-                self.send(self._start.process, NodeFailed(reason))
+            case node.ReplicaManagerFailed(reason):
+                self.send(self._start.process, node.NodeFailed(reason))
                 return None
             case SessionEstablished(generation):
                 self._generation = generation
@@ -227,15 +194,15 @@ class NodeActor(FlowActor):
         unless a controlled shutdown is in progress.
         """
         return isinstance(message, SessionExpired) or (
-            isinstance(message, StopNode) and self._state is not NodeState.LEAVING
+            isinstance(message, node.StopNode) and self._state is not NodeState.LEAVING
         )
 
     def handle_dropped(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Keep the effects of dropped events: the loaded logs, and the request to stop."""
         for message, _ in dropped:
-            if isinstance(message, ReplicaManagerStarted):
+            if isinstance(message, node.ReplicaManagerStarted):
                 self._load(message)
-            elif isinstance(message, StopNode):
+            elif isinstance(message, node.StopNode):
                 self._begin_stop()
 
     def event_failed(self, event: Message, error: Exception) -> None:
@@ -244,13 +211,13 @@ class NodeActor(FlowActor):
         If the handling of StopNode fails, the node stops without a controlled shutdown. If the session was lost, the
         node waits for the next session. Any other failure ends the node.
         """
-        if isinstance(event, StopNode):
+        if isinstance(event, node.StopNode):
             self._begin_stop()
         elif not isinstance(error, SessionLost):
             reason = f"{type(event).__name__} failed with {type(error).__name__} ({error})"
-            self.send(self._start.process, NodeFailed(reason))
+            self.send(self._start.process, node.NodeFailed(reason))
 
-    def _load(self, started: ReplicaManagerStarted) -> None:
+    def _load(self, started: node.ReplicaManagerStarted) -> None:
         """Store the loaded logs. Next the node registers: in this session, or in a new session if this one expires."""
         if self._state is NodeState.LOADING:
             self._loaded = started
@@ -274,7 +241,7 @@ class NodeActor(FlowActor):
             self._create(*(name for name in _BROKER if verifies or name != "verifier"))
         else:
             self._create("metadata_cache")
-            yield from self._serve(ReplicaManagerStarted())
+            yield from self._serve(node.ReplicaManagerStarted())
 
     def _create(self, *names: str) -> None:
         """Create actors, and then send each its start message, in this order."""
@@ -291,11 +258,11 @@ class NodeActor(FlowActor):
         Args:
             event: ReplicaManagerStarted, or SessionEstablished if the session of the first registration expired.
         """
-        if isinstance(event, ReplicaManagerStarted):
+        if isinstance(event, node.ReplicaManagerStarted):
             self._load(event)
         start, started = self._start, self._loaded
         if started.refused:
-            self.send(start.process, NodeFailed(started.refused))
+            self.send(start.process, node.NodeFailed(started.refused))
             return
         for directory in started.offline_log_dirs:
             _log.error("[Broker id=%d] Log directory %s is offline", start.settings.node_id, directory)
@@ -314,11 +281,11 @@ class NodeActor(FlowActor):
         if authenticates_users(start.settings):  # the gateway to ZooKeeper keeps the credentials it reads
             yield from ask(zookeeper.GetUserConfigs())
         handler, requests, manager = map(self._actors.get, ("request_handler", "partition_requests", "replica_manager"))
-        self.send(start.listener, ServeClients(handler, requests, manager))
+        self.send(start.listener, node.ServeClients(handler, requests, manager))
         if self._actors["controller"] is not None:
             self.send(self._actors["controller"], Startup())
         self._enter(NodeState.RUNNING)
-        self.send(start.process, NodeReady(epoch, self._actors["cluster_id"]))
+        self.send(start.process, node.NodeReady(epoch, self._actors["cluster_id"]))
         yield from self._check_controller_listener()
 
     def _load_acls(self) -> Flow[None]:
@@ -355,7 +322,7 @@ class NodeActor(FlowActor):
             nodes = (yield from ask(zookeeper.GetNodes())).nodes
         except AskFailed:
             return
-        listener = next((node.inter_broker_listener for node in nodes if node.id == controller), "")
+        listener = next((each.inter_broker_listener for each in nodes if each.id == controller), "")
         advertised = [endpoint.listener for endpoint in self._advertised]
         if listener and listener not in advertised:
             _log.error(
@@ -381,10 +348,10 @@ class NodeActor(FlowActor):
                     f"/brokers/ids/{settings.node_id} is owned by session {answer.owner:#x}: another broker with this "
                     f"id runs, or its last session has not expired yet ({settings.zookeeper_session_timeout_ms} ms)"
                 )
-                self.send(self._start.process, NodeFailed(reason))
+                self.send(self._start.process, node.NodeFailed(reason))
                 return None
             epoch = answer.epoch
-            self.send(self._actors["replica_manager"], BrokerEpoch(epoch))
+            self.send(self._actors["replica_manager"], node.BrokerEpoch(epoch))
         host, port, pid = self.port("process").identity()
         listener = settings.inter_broker_listener_name
         yield from ask(
@@ -429,7 +396,7 @@ class NodeActor(FlowActor):
         settings = self._settings
         if self._actors["replica_manager"] is not None and settings.controlled_shutdown_enable:
             if self._shutdown_attempts == 0:
-                self.send(self._actors["replica_manager"], ShuttingDown())
+                self.send(self._actors["replica_manager"], node.ShuttingDown())
             self._shutdown_attempts += 1
             self._enter(NodeState.LEAVING)
             relieved = yield from self._request_controlled_shutdown()
@@ -475,4 +442,4 @@ class NodeActor(FlowActor):
         self._enter(NodeState.STOPPING)
         if self._actors["controller"] is not None:
             self.send(self._actors["controller"], ControllerShutdown())
-        self.send(self._start.process, NodeStopped())
+        self.send(self._start.process, node.NodeStopped())

@@ -28,18 +28,10 @@ from actors.core.security.sasl_exchange import Exchange, SaslIdentity, plain, pl
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramClient, ScramServer
 from actors.gateway.vault import Vault
+from actors.node import tls_settings
 from actors.node.password_encoder import PasswordEncoder
 from actors.node.settings_table import KNOWN
 from actors.node.signed_tokens import SignedTokens
-from actors.node.tls_settings import (
-    Of,
-    check_replacement,
-    context_of,
-    listener_tls,
-    read_stores,
-    sources,
-    zookeeper_tls,
-)
 from messages.node_settings import SETTINGS, NodeSettings, SettingType, items
 from messages.security import Secret
 from zk_bridge.store import StoreSecurity
@@ -117,12 +109,12 @@ def zookeeper_security(properties: Mapping[str, str]) -> StoreSecurity:
         raise ValueError(f"{SASL_USER} and {SASL_PASSWORD} must be set together")
     if user and find_spec("puresasl") is None:
         raise ValueError(f"{SASL_USER} needs pure-sasl, of the extra 'zookeeper-sasl': pip install pure-sasl")
-    of = zookeeper_tls(own)
+    of = tls_settings.zookeeper_tls(own)
     if _is_true(own, "zookeeper.ssl.client.enable"):
         for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
             if _is_true(own, name):
                 raise ValueError(f"{name}=true is not supported: revocation is not checked")
-        tls = context_of(of, ssl.PROTOCOL_TLS_CLIENT, read_stores(of))
+        tls = tls_settings.context_of(of, ssl.PROTOCOL_TLS_CLIENT, tls_settings.read_stores(of))
     sets_acls = _is_true(own, SET_ACL)
     if sets_acls and not (user or (tls and of("ssl.keystore.location"))):
         raise ValueError(
@@ -146,7 +138,7 @@ class StoresAdapter:
         vault: Vault,
     ) -> None:
         self._properties, self._settings, self._listeners, self._vault = properties, settings, listeners, vault
-        self._used = {listener: sources(of) for listener, of in self._listeners_with_tls(())}
+        self._used = {listener: tls_settings.sources(of) for listener, of in self._listeners_with_tls(())}
         """Listener -> the sources of its stores."""
 
     def problem(self, overrides: tuple[tuple[str, str], ...]) -> str:
@@ -165,11 +157,13 @@ class StoresAdapter:
             return str(error)
         self._listeners |= changed
         self._used |= {
-            listener: sources(of) for listener, of in self._listeners_with_tls(overrides) if listener in changed
+            listener: tls_settings.sources(of)
+            for listener, of in self._listeners_with_tls(overrides)
+            if listener in changed
         }
         return ""
 
-    def _listeners_with_tls(self, overrides: tuple[tuple[str, str], ...]) -> list[tuple[str, Of]]:
+    def _listeners_with_tls(self, overrides: tuple[tuple[str, str], ...]) -> list[tuple[str, tls_settings.Of]]:
         """Return the listeners with TLS, each with its settings."""
         opened = {name: self._vault.text_of(value) for name, value in overrides}
         reader = _SecurityReader({**self._properties, **opened}, self._settings)
@@ -181,12 +175,12 @@ class StoresAdapter:
         """Return the listeners whose stores have changed, with the new ones. Raises ValueError."""
         changed = {}
         for listener, of in self._listeners_with_tls(overrides):
-            if sources(of) == self._used[listener]:
+            if tls_settings.sources(of) == self._used[listener]:
                 continue
             old = self._listeners[listener]
-            tls = listener_tls(of, listener == self._settings.inter_broker_listener_name)
+            tls = tls_settings.listener_tls(of, listener == self._settings.inter_broker_listener_name)
             if old.tls is not None:
-                check_replacement(old.tls.certificate, tls.certificate, of)
+                tls_settings.check_replacement(old.tls.certificate, tls.certificate, of)
             changed[listener] = attrs.evolve(old, tls=tls)
         return changed
 
@@ -287,12 +281,12 @@ class _SecurityReader:
         """Return the TLS contexts of a listener."""
         of = self.tls_of(listener, protocol == "SASL_SSL")
         try:
-            return listener_tls(of, listener == self._settings.inter_broker_listener_name)
+            return tls_settings.listener_tls(of, listener == self._settings.inter_broker_listener_name)
         except ValueError as error:
             self._error(f"TLS of listener {listener} is wrong: {error}")
             return None
 
-    def tls_of(self, listener: str, is_sasl: bool) -> Of:
+    def tls_of(self, listener: str, is_sasl: bool) -> tls_settings.Of:
         """Return the ssl.* settings of a listener."""
 
         def value_of(name: str, default: str = "") -> str:

@@ -44,16 +44,8 @@ from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.offsets import CONSUMERS
 from actors.core.illegal_transition import enter
 from messages import errors, groups
+from messages.apis import join_group
 from messages.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from messages.apis.join_group import (
-    NO_MEMBER,
-    PROTOCOL_NAME_SINCE,
-    SKIP_ASSIGNMENT_SINCE,
-    JoinedMember,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinProtocol,
-)
 from messages.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, LeavingMember, LeftMember
 from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from messages.error_names import name_of
@@ -158,7 +150,7 @@ class Member:
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    protocols: tuple[JoinProtocol, ...]
+    protocols: tuple[join_group.JoinProtocol, ...]
     assignment: bytes = b""
     joining: Forwarded | None = None
     syncing: Forwarded | None = None
@@ -232,7 +224,7 @@ class Membership:
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
         """Handle a JoinGroup; `fresh_id` is the member id to assign if the request has none."""
-        request: JoinGroupRequest = forwarded.request.request
+        request: join_group.JoinGroupRequest = forwarded.request.request
         code = self._join_verdict(request)
         if code == errors.GROUP_MAX_SIZE_REACHED:
             if request.member_id in self.members:
@@ -240,7 +232,7 @@ class Membership:
             self._refuse_join(forwarded, code)
         elif code != errors.NONE:
             self._refuse_join(forwarded, code, request.member_id)
-        elif request.member_id == NO_MEMBER:
+        elif request.member_id == join_group.NO_MEMBER:
             self._join_first(forwarded, fresh_id, wall_ms)
         elif request.member_id in self.pending:
             self._add(forwarded, request.member_id, wall_ms)
@@ -248,7 +240,7 @@ class Membership:
             self._join_again(forwarded, wall_ms)
         self._complete_if_all_joined(wall_ms)
 
-    def _join_verdict(self, request: JoinGroupRequest) -> int:
+    def _join_verdict(self, request: join_group.JoinGroupRequest) -> int:
         known = self.members.get(request.member_id)
         if (
             self.state in (group_states.COMPLETING, group_states.STABLE)
@@ -264,13 +256,13 @@ class Membership:
             return errors.COORDINATOR_NOT_AVAILABLE
         if not self._supports(request):
             return errors.INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id == NO_MEMBER:
+        if request.member_id == join_group.NO_MEMBER:
             return errors.NONE
         if request.member_id in self.pending:  # only a member without an instance id receives its member id first
             return errors.NONE if request.group_instance_id is None else errors.UNKNOWN_SERVER_ERROR
         return self._member_verdict(request.member_id, request.group_instance_id)
 
-    def _supports(self, request: JoinGroupRequest) -> bool:
+    def _supports(self, request: join_group.JoinGroupRequest) -> bool:
         """Return whether the request has the group's protocol type and a protocol that all members support."""
         if self.state is group_states.EMPTY:
             return bool(request.protocol_type and request.protocols)
@@ -288,7 +280,7 @@ class Membership:
         return errors.NONE if member_id in self.members else errors.UNKNOWN_MEMBER_ID
 
     def _join_first(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
-        request: JoinGroupRequest = forwarded.request.request
+        request: join_group.JoinGroupRequest = forwarded.request.request
         instance = request.group_instance_id
         if instance is not None and instance in self.static:
             self._replace(forwarded, self.static[instance], fresh_id, wall_ms)
@@ -302,7 +294,7 @@ class Membership:
             self._add(forwarded, fresh_id, wall_ms)
 
     def _join_again(self, forwarded: Forwarded, wall_ms: int) -> None:
-        request: JoinGroupRequest = forwarded.request.request
+        request: join_group.JoinGroupRequest = forwarded.request.request
         member, cell = self.members[request.member_id], group_states.JOIN_AGAIN[self.state]
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell, member.id)
@@ -319,7 +311,7 @@ class Membership:
             self._rebalance(wall_ms, f"{what} during {self.state.value}{_client_reason(request.reason)}")
 
     def _add(self, forwarded: Forwarded, member_id: str, wall_ms: int) -> None:
-        request: JoinGroupRequest = forwarded.request.request
+        request: join_group.JoinGroupRequest = forwarded.request.request
         member = Member(
             *(member_id, request.group_instance_id, forwarded.request.client_id, forwarded.request.client_host),
             *(_rebalance_timeout(request), request.session_timeout_ms, request.protocols),
@@ -343,7 +335,7 @@ class Membership:
 
     def _update(self, member: Member, forwarded: Forwarded) -> None:
         """Update the member from its newest JoinGroup."""
-        wanted: JoinGroupRequest = forwarded.request.request
+        wanted: join_group.JoinGroupRequest = forwarded.request.request
         member.protocols = wanted.protocols
         member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout(wanted), wanted.session_timeout_ms
         member.joining = forwarded
@@ -398,7 +390,7 @@ class Membership:
         version, forwarded = member.joining.request.request.version, member.joining
         if error_code == errors.NONE:
             member.joining = None
-            if version >= SKIP_ASSIGNMENT_SINCE:
+            if version >= join_group.SKIP_ASSIGNMENT_SINCE:
                 response = evolve(self._generation_for(member, version), skip_assignment=member.id == self.leader)
             else:
                 response = self._generation_for(member, version, leader=done.leader)
@@ -477,7 +469,7 @@ class Membership:
 
     def _leader_has_joined(self) -> bool:
         """If the leader has not joined, choose another leader (rule 4); return False if no member has joined."""
-        leader = self.members.get(self.leader or NO_MEMBER)
+        leader = self.members.get(self.leader or join_group.NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
             if joined is None:
@@ -500,16 +492,18 @@ class Membership:
         names = [frozenset(each.name for each in member.protocols) for member in self.members.values()]
         return frozenset.intersection(*names) if names else frozenset()
 
-    def _generation_for(self, member: Member, version: int, leader: str | None = None) -> JoinGroupResponse:
+    def _generation_for(self, member: Member, version: int, leader: str | None = None) -> join_group.JoinGroupResponse:
         """The JoinGroup response for the current generation; the leader receives all members."""
         leads = member.id == self.leader and leader is None
         members = self.members.values() if leads else ()
-        return JoinGroupResponse(
+        return join_group.JoinGroupResponse(
             *(errors.NONE, self.generation, self.protocol_type),
-            self.protocol if version >= PROTOCOL_NAME_SINCE else self.protocol or "",
-            self.leader or NO_MEMBER if leader is None else leader,
+            self.protocol if version >= join_group.PROTOCOL_NAME_SINCE else self.protocol or "",
+            self.leader or join_group.NO_MEMBER if leader is None else leader,
             member.id,
-            tuple([JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]),
+            tuple(
+                [join_group.JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]
+            ),
         )
 
     # ----------------------------------------------------------------------------------------------- assignment
@@ -615,8 +609,8 @@ class Membership:
         if member_id in self.pending:
             self._forget_pending(member_id, wall_ms)
             return errors.NONE
-        if member_id == NO_MEMBER:
-            member_id = self.static.get(who.group_instance_id or "", NO_MEMBER)
+        if member_id == join_group.NO_MEMBER:
+            member_id = self.static.get(who.group_instance_id or "", join_group.NO_MEMBER)
         code = self._member_verdict(member_id, who.group_instance_id)
         if code == errors.NONE and isinstance(cell := group_states.LEAVE[self.state], int):
             code = cell
@@ -725,10 +719,10 @@ class Membership:
     def _reply(self, forwarded: Forwarded, response: Message) -> None:
         self._to_do.append(Reply(forwarded, response))
 
-    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> None:
+    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = join_group.NO_MEMBER) -> None:
         self._reply(forwarded, _refusal(forwarded, code, member_id))
 
-    def _end_join(self, member: Member, code: int, member_id: str = NO_MEMBER) -> None:
+    def _end_join(self, member: Member, code: int, member_id: str = join_group.NO_MEMBER) -> None:
         """Refuse the member's waiting JoinGroup, if it has one."""
         waiting, member.joining = member.joining, None
         if waiting is not None:
@@ -752,16 +746,16 @@ def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> Le
     return LeaveGroupResponse(left[0].error_code)
 
 
-def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
+def _refusal(forwarded: Forwarded, code: int, member_id: str = join_group.NO_MEMBER) -> join_group.JoinGroupResponse:
     """Return the response to a refused JoinGroup.
 
     The response names no protocol: the name is null, or empty in versions in which it cannot be null.
     """
-    name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
-    return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
+    name = None if forwarded.request.request.version >= join_group.PROTOCOL_NAME_SINCE else ""
+    return join_group.JoinGroupResponse(code, protocol_name=name, member_id=member_id)
 
 
-def _rebalance_timeout(request: JoinGroupRequest) -> int:
+def _rebalance_timeout(request: join_group.JoinGroupRequest) -> int:
     """Return the rebalance timeout in ms; version 0 has none and uses the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 

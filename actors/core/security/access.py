@@ -18,18 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from actors.core.security.acls import AclTable
-from messages import errors
-from messages.acls import (
-    KAFKA_CLUSTER,
-    Acl,
-    AclResource,
-    AclsChanged,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    znode_name,
-)
+from messages import acls, errors
 from messages.apis import API_BY_REQUEST
 from messages.apis.declaration import REFUSED, UNNAMED, Access, Allows, Api, NamedById, Permitted, Shown
 from messages.apis.update_metadata import UpdateMetadataRequest
@@ -48,8 +37,8 @@ Edit = Callable[[AnyMessage, Sequence[Part]], tuple[AnyMessage, Sequence[Part]]]
 class RefusedAccess(NamedTuple):
     """What was refused first, for the log; `denied_by` is the ACL that denies it, "" if no ACL allows it."""
 
-    operation: Operation
-    resource: ResourceType
+    operation: acls.Operation
+    resource: acls.ResourceType
     name: str
     denied_by: str = ""
 
@@ -81,11 +70,11 @@ class Authorizer:
         self._names: dict[str, str] = {}
         """Topic id -> the topic's name, as in UpdateMetadata."""
 
-    def change(self, changes: AclsChanged) -> None:
+    def change(self, changes: acls.AclsChanged) -> None:
         """Use the ACLs in this message from now on."""
         self._table.change(changes)
 
-    def has(self, resource: AclResource, acl: Acl) -> bool:
+    def has(self, resource: acls.AclResource, acl: acls.Acl) -> bool:
         """Return whether a resource has this ACL."""
         return acl in self._table.acls_of(resource)
 
@@ -118,12 +107,14 @@ class Authorizer:
             return table.allows(principal, host, operation, resource, known, everyone)
 
         def suffices(access: Access) -> bool:
-            return (bool(access.or_cluster) and allows(access.or_cluster, ResourceType.CLUSTER, KAFKA_CLUSTER)) or (
-                access.or_any_topic and table.allows_any(principal, host, Operation.WRITE, ResourceType.TOPIC)
+            return (
+                bool(access.or_cluster) and allows(access.or_cluster, acls.ResourceType.CLUSTER, acls.KAFKA_CLUSTER)
+            ) or (
+                access.or_any_topic and table.allows_any(principal, host, acls.Operation.WRITE, acls.ResourceType.TOPIC)
             )
 
         if api.access is None:
-            return Judged(None, api.refusal(request, REFUSED[ResourceType.CLUSTER]), None, _UNDECLARED)
+            return Judged(None, api.refusal(request, REFUSED[acls.ResourceType.CLUSTER]), None, _UNDECLARED)
 
         def refuse(access: Access, entries: Iterable[AnyMessage], code: int) -> None:
             refusal = api.refusal(_only(api, request, access, entries), code)
@@ -169,15 +160,17 @@ class Authorizer:
         return Judged(request, None, _edit(api, request, refusals, allows, principal), first)
 
 
-_UNDECLARED = RefusedAccess(Operation.ALL, ResourceType.CLUSTER, KAFKA_CLUSTER)
+_UNDECLARED = RefusedAccess(acls.Operation.ALL, acls.ResourceType.CLUSTER, acls.KAFKA_CLUSTER)
 
 
-def _acl_text(found: tuple[AclResource, Acl] | None) -> str:
+def _acl_text(found: tuple[acls.AclResource, acls.Acl] | None) -> str:
     if found is None:
         return ""
     resource, acl = found
-    names = znode_name(Permission(acl.permission)), znode_name(Operation(acl.operation))
-    where = f"{znode_name(ResourceType(resource.type))}:{PatternType(resource.pattern).name}:{resource.name}"
+    names = acls.znode_name(acls.Permission(acl.permission)), acls.znode_name(acls.Operation(acl.operation))
+    where = (
+        f"{acls.znode_name(acls.ResourceType(resource.type))}:{acls.PatternType(resource.pattern).name}:{resource.name}"
+    )
     return f"{names[0]} {names[1]} to {acl.principal} from host {acl.host} on {where}"
 
 
@@ -211,7 +204,7 @@ def _edit(
     shown = [
         each
         for each in api.shown
-        if not (each.or_cluster and allows(each.or_cluster, ResourceType.CLUSTER, KAFKA_CLUSTER))
+        if not (each.or_cluster and allows(each.or_cluster, acls.ResourceType.CLUSTER, acls.KAFKA_CLUSTER))
     ]
     permitted = [each for each in api.permitted if getattr(request, each.asked)]
     if not (shown or permitted or refusals):
@@ -241,8 +234,8 @@ def _with_operations(  # type: ignore[explicit-any]  # the functions of `permitt
     if bits < 0:  # an error, or not asked for
         return holder
     may = 0
-    if allows(Operation.DESCRIBE, resource, name):
-        may = sum(1 << op for op in Operation if bits >> op & 1 and allows(op, resource, name))
+    if allows(acls.Operation.DESCRIBE, resource, name):
+        may = sum(1 << op for op in acls.Operation if bits >> op & 1 and allows(op, resource, name))
     return evolve(holder, **{permitted.field: may})
 
 

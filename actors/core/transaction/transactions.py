@@ -26,16 +26,7 @@ import attrs
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.membership import Reply
 from actors.core.illegal_transition import IllegalTransition
-from actors.core.transaction import transaction_states
-from actors.core.transaction.decisions import (
-    Verdict,
-    add_partitions,
-    end,
-    initialize,
-    is_timed_out,
-    needs_producer_id,
-    verify,
-)
+from actors.core.transaction import decisions, transaction_states
 from actors.core.transaction.transaction import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
@@ -176,14 +167,14 @@ class TransactionalIds:
         request: InitProducerIdRequest = forwarded.request.request
         name = request.transactional_id or ""
         txn = self._ids.get(name)
-        if fresh == NO_PRODUCER and needs_producer_id(txn, request):
+        if fresh == NO_PRODUCER and decisions.needs_producer_id(txn, request):
             self._numbers += 1
             self._waiting[self._numbers] = forwarded
             self._steps.append(TakeId(self._numbers))
             return
         if txn is None:
             txn = self._ids[name] = Transaction(name, fresh, timeout_ms=request.transaction_timeout_ms, updated_ms=now)
-        verdict = initialize(txn, request, fresh, now)
+        verdict = decisions.initialize(txn, request, fresh, now)
         if isinstance(verdict, Transaction) and verdict.state is transaction_states.PREPARE_ABORT:
             self._move(verdict, forwarded, InitProducerIdResponse(errors.CONCURRENT_TRANSACTIONS))
         elif isinstance(verdict, Transaction):
@@ -195,14 +186,16 @@ class TransactionalIds:
     def add(self, forwarded: Forwarded, partitions: tuple[TopicPartition, ...], now: int) -> None:
         """Handle an AddPartitionsToTxn or AddOffsetsToTxn."""
         request = forwarded.request.request
-        self._answer(forwarded, add_partitions(self._ids.get(request.transactional_id), request, partitions, now))
+        self._answer(
+            forwarded, decisions.add_partitions(self._ids.get(request.transactional_id), request, partitions, now)
+        )
 
     def end(self, forwarded: Forwarded, now: int) -> None:
         """Handle an EndTxn."""
         request = forwarded.request.request
-        self._answer(forwarded, end(self._ids.get(request.transactional_id), request, now))
+        self._answer(forwarded, decisions.end(self._ids.get(request.transactional_id), request, now))
 
-    def _answer(self, forwarded: Forwarded, verdict: Verdict) -> None:
+    def _answer(self, forwarded: Forwarded, verdict: decisions.Verdict) -> None:
         """Respond with the error code, or append the new metadata and then respond with NONE."""
         if isinstance(verdict, Transaction):
             self._move(verdict, forwarded, self._response(forwarded, errors.NONE))
@@ -327,7 +320,7 @@ class TransactionalIds:
         """Abort the transactions that have timed out, and raise their producer epochs to fence the producers."""
         for name in list(self._open):
             txn = self._ids[name]
-            if is_timed_out(txn, now):
+            if decisions.is_timed_out(txn, now):
                 log.info(
                     "Aborting the transaction of %r (producer id %d, epoch %d): it has been open for %d ms, its timeout"
                     " is %d ms",
@@ -375,7 +368,7 @@ class TransactionalIds:
     def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
         """Return the error codes of the requested partitions, in order; NONE for those in the open transaction."""
         txn = self._ids.get(asked.transactional_id)
-        codes = verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions)
+        codes = decisions.verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions)
         return tuple([codes[each] for each in asked.partitions])
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
