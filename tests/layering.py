@@ -318,6 +318,11 @@ def class_names(source: str) -> list[str]:
     return [node.name for node in _nodes(source) if isinstance(node, ast.ClassDef)]
 
 
+def functions(source: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """List the functions that a source defines, also nested ones and methods."""
+    return [node for node in _nodes(source) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
 def repeated(names: Iterable[str]) -> set[str]:
     """Return the names that occur more than once."""
     return {name for name, count in Counter(names).items() if count > 1}

@@ -41,6 +41,21 @@ _TIME = re.compile(r"(.*_)?at|end|began|begin|since|until|now")
 
 CONTEXT = "actors.core.controller.context"
 
+NAMED_BEFORE = frozenset(
+    """actors.cli.debug.changed actors.cli.debug.until actors.cli.group_admin._within actors.controller.controller._over
+    actors.core.controller.states.into actors.core.coordinator.offsets.over actors.gateway.network._within
+    actors.gateway.sliced_tasks.over actors.page.recorded_trace.limited actors.page.recorded_trace.linked
+    actors.page.subject_histories.of actors.public.asynchronous.of actors.storage.log_manager._used
+    actors.trace.reader.at messages.facts.controller_facts._over messages.log_results.named spark.incidents._over
+    spark.timeline._within zk_bridge.jute.below""".split()
+)
+"""Commands, the public API, and functions older than their rule, because words change only where behaviour changes."""
+_BARE = re.compile(
+    r"_*((?!\w*(fe|ne|se|emb)ed)[a-z]+ed|above|after|among|at|before|behind|below|beside|between|by|during|from|in|into|of"
+    r"|on|over|since|to|under|until|with|within)"
+)
+"""A participle or a preposition alone. The verbs feed, need, seed and embed only look like participles."""
+
 
 @rule(example="from messages.wire import codec\nimport os, kazoo\nx = open('f')")
 def imports_keep_to_their_layer(texts: Texts) -> Iterator[Violation]:
@@ -99,6 +114,19 @@ def one_name_is_one_thing(texts: Texts) -> Iterator[str]:
     yield from layering.repeated(classes) ^ set(layering.SHARED_CLASS_NAMES)
     files = [file.stem for file in layering.sources() if not file.stem.startswith("__")]
     yield from layering.repeated(files) ^ set(layering.SHARED_FILE_NAMES)
+
+
+@rule(example="def over(self): ...")
+def functions_are_named_by_a_verb_or_a_noun(texts: Texts) -> set[str]:
+    """Say what is done, or what is returned. A property may be an adjective."""
+    found = {
+        f"{module}.{node.name}"
+        for module, source in texts.items()
+        for node in layering.functions(source)
+        if _BARE.fullmatch(node.name)
+        if not any(ast.unparse(each).endswith("property") for each in node.decorator_list)
+    }
+    return found ^ NAMED_BEFORE if CONTEXT in texts else found
 
 
 @rule()
