@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -32,15 +31,6 @@ class Mortal(Scripted):
         if isinstance(message, actors.ActorExitRequest):
             Mortal.exits.append(str(self.myAddress))
         super().receiveMessage(message, sender)
-
-
-def test_the_parent_is_notified_of_its_childs_exit() -> None:
-    world = World()
-    parent = world.actor()
-    child = child_of(world, parent)
-    world.tell(child, actors.ActorExitRequest())
-    assert world.got(parent) == [actors.ChildActorExited(child)]
-    assert world.base.instance_of(child) is None
 
 
 def test_children_exit_with_their_parent_by_default() -> None:
@@ -97,20 +87,6 @@ def test_an_exit_handler_that_raises_exits_all_the_same() -> None:
     assert world.journal.deliveries[0].error == "ValueError: never"
 
 
-def test_a_child_that_cannot_be_constructed_is_reported_as_exited() -> None:
-    world = World()
-
-    class Unborn(actors.Actor):
-        def __init__(self) -> None:
-            raise ValueError("not today")
-
-    parent = world.actor()
-    child = child_of(world, parent, Unborn)
-    assert world.got(parent) == [actors.ChildActorExited(child)]
-    with pytest.raises(ValueError, match="not today"):
-        world.actor(Unborn)
-
-
 def test_constructors_get_capabilities_and_requirements_and_nothing_else() -> None:
     world = World(capabilities={"colour": "blue"})
 
@@ -131,15 +107,6 @@ def test_capability_checks_are_asked() -> None:
     assert world.got(world.actor(refused)) == []
 
 
-def test_a_global_name_finds_the_same_actor_until_it_exits() -> None:
-    world = World()
-    one = world.system.createActor(Scripted, globalName="king")
-    assert world.system.createActor(Scripted, globalName="king") is one
-    assert world.base.instance_of(one).globalName == "king"
-    world.tell(one, actors.ActorExitRequest())
-    assert world.system.createActor(Scripted, globalName="king") is not one
-
-
 def test_dead_letters_are_recorded_counted_and_handled() -> None:
     world = World()
     handler, dead = world.actor(), world.actor()
@@ -148,14 +115,6 @@ def test_dead_letters_are_recorded_counted_and_handled() -> None:
     assert world.got(handler) == [actors.DeadEnvelope(dead, "too late")]
     assert world.base.dead_letters == 1
     assert [d.error for d in world.journal.deliveries if d.message == "too late"] == ["dead letter"]
-
-
-def test_timers_of_the_dead_are_dropped() -> None:
-    world = World()
-    one = world.actor()
-    world.tell(one, lambda actor, _: actor.wakeupAfter(timedelta(seconds=1)), actors.ActorExitRequest())
-    world.base.simulate(5)
-    assert world.base.pending_timers == world.base.dead_letters == 0
 
 
 def test_shutdown_sends_exit_requests_parents_first() -> None:

@@ -109,20 +109,6 @@ def test_a_waiting_thread_wakes_only_for_new_messages() -> None:
     assert len(turns) < 100, "four waited half a second each"
 
 
-def test_ask_waits_for_timers() -> None:
-    _, system, _ = echo_system()
-
-    class Later(Actor):
-        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-            if isinstance(message, str):
-                self.asker = sender
-                self.wakeupAfter(timedelta(seconds=0.02))
-            else:
-                self.send(self.asker, "later")
-
-    assert system.ask(system.createActor(Later), "go", 20) == "later"
-
-
 def test_on_virtual_time_waiting_is_what_lets_time_pass() -> None:
     clock = VirtualClock()
     system = local_system(LocalBase(clock=clock))
@@ -131,18 +117,6 @@ def test_on_virtual_time_waiting_is_what_lets_time_pass() -> None:
     assert system.ask(silent, "hello", 3600) is None
     assert clock.now() == 3600
     assert time.monotonic() - started < 20
-
-
-def test_private_contexts_have_mailboxes_of_their_own() -> None:
-    _, system, echo = echo_system()
-    answers = {}
-
-    def work(number: int) -> None:
-        with system.private() as private:
-            answers[number] = [private.ask(echo, (number, count), 20) for count in range(50)]
-
-    in_threads(8, work)
-    assert answers == {number: [(number, count) for count in range(50)] for number in range(8)}
 
 
 def test_a_handler_may_not_drive_its_own_system() -> None:
