@@ -195,7 +195,10 @@ TOOLS = "org.apache.kafka.tools."
 
 
 def test_kafkas_own_tools_print_the_same(coordinated: Both, tmp_path: Path) -> None:
-    """Kafka's tools produce, consume in a group, list offsets and delete records; times and addresses may differ."""
+    """Kafka's tools produce, consume in a group, list offsets, delete records and describe log directories.
+
+    Times, sizes and addresses may differ.
+    """
     deletion = tmp_path / "delete.json"
     deletion.write_text('{"version":1,"partitions":[{"topic":"tooled","partition":0,"offset":3}]}')
     verified = ("--topic", "tooled", "--max-messages", "20")
@@ -206,18 +209,11 @@ def test_kafkas_own_tools_print_the_same(coordinated: Both, tmp_path: Path) -> N
         ("consumer.group.ConsumerGroupCommand", ("--timeout", "60000", "--describe", "--group", "tools")),
         ("DeleteRecordsCommand", ("--offset-json-file", str(deletion))),
         ("GetOffsetShell", ("--topic", "tooled", "--time", "earliest")),
+        ("LogDirsCommand", ("--describe", "--topic-list", "grouped,nowhere")),
+        ("LogDirsCommand", ("--describe", "--broker-list", "0,7")),
     ):
-        same(coordinated, tool, *arguments)
-
-
-@pytest.mark.parametrize("asked", [("--topic-list", "grouped,nowhere"), ("--broker-list", "0,7")])
-def test_kafkas_tool_of_log_directories_prints_the_same(coordinated: Both, asked: tuple[str, ...]) -> None:
-    same(coordinated, "LogDirsCommand", "--describe", *asked)
-
-
-def same(both: Both, tool: str, *arguments: str) -> None:
-    (their_code, theirs), (our_code, ours) = both.say(TOOLS + tool, *arguments)
-    assert (our_code, _steady(ours)) == (their_code, _steady(theirs)), (tool, arguments)
+        (their_code, theirs), (our_code, ours) = coordinated.say(TOOLS + tool, *arguments)
+        assert (our_code, _steady(ours)) == (their_code, _steady(theirs)), (tool, arguments)
 
 
 def _steady(said: str) -> list[str]:

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
 
 from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
@@ -124,32 +122,6 @@ def inject_one_after_the_other(cluster: KafkaCluster, **filters: str) -> list[In
 ONE_BY_ONE = [True, *(part for _, acknowledged, _ in KINDS.values() for part in (acknowledged, True))]
 """Whether each message is acknowledged under `inject_one_after_the_other`."""
 ALL_WRITTEN = len(ONE_BY_ONE) - sum(not written for _, _, written in KINDS.values())
-
-
-def test_kafka_python_meets_each_kind(cluster: KafkaCluster) -> None:
-    cluster.create_topic("python-kinds", replication_factor=1)
-    faults = inject_one_after_the_other(cluster, client_id="each")
-    producer = KafkaProducer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        client_id="each",
-        retries=0,
-        acks=1,
-        enable_idempotence=False,
-        request_timeout_ms=300,
-        reconnect_backoff_ms=1,
-    )
-    outcomes = []
-    for number in range(len(ONE_BY_ONE)):
-        try:
-            producer.send("python-kinds", str(number).encode(), partition=0).get(20)
-            outcomes.append(True)
-        except KafkaError:
-            outcomes.append(False)
-    producer.close()
-    assert [fault.hits for fault in faults] == [1] * len(KINDS)
-    assert outcomes == ONE_BY_ONE
-    assert log_end_offset(cluster, "python-kinds") == ALL_WRITTEN
-    cluster.faults.clear()
 
 
 def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
