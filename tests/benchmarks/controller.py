@@ -38,6 +38,7 @@ from tests.benchmarks.report import report
 from tests.cluster.processes import ROOT, ApacheBroker, OurNode, Running, free_ports
 from tests.cluster.stub_broker import Arrival, StubBroker
 from tests.waiting import until
+from tests.zookeeper_client import topic_data
 from zk_bridge.embedded import EmbeddedZooKeeper, four_letter
 
 PER_TOPIC = 100
@@ -118,7 +119,7 @@ class Scene:
             top = f"/brokers/topics/{topic}"
             made: list[tuple[str, bytes]] = [
                 (f"/config/topics/{topic}", b'{"version":1,"config":{}}'),
-                (top, topic_json(replicas)),
+                (top, topic_data(replicas)),
                 (f"{top}/partitions", b""),
             ]
             for number, ids in replicas.items():
@@ -257,7 +258,7 @@ class Scene:
 
         def create() -> float:
             began = time.monotonic()
-            self.zk.create(path, topic_json(self.assignment(count)))
+            self.zk.create(path, topic_data(self.assignment(count)))
             return began
 
         self.measure(figures, "create", create, at_least("LeaderAndIsrRequest", REPLICAS * count))
@@ -341,12 +342,6 @@ SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
 def at_least(kind: str, partitions: int) -> Callable[[list[Arrival]], bool]:
     """Return a condition: requests of this kind for at least this number of partitions have arrived."""
     return lambda arrivals: sum(each.partitions for each in arrivals if each.kind == kind) >= partitions
-
-
-def topic_json(replicas: dict[int, list[int]]) -> bytes:
-    """Return the data of a znode /brokers/topics/T."""
-    partitions = {str(number): ids for number, ids in replicas.items()}
-    return json.dumps({"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}).encode()
 
 
 @contextmanager

@@ -27,11 +27,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kazoo.client import KazooClient
-
 from tests.benchmarks.report import report
 from tests.cluster.processes import ROOT, ApacheBroker, OurNode, Running, free_ports
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient, rotated
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 APACHE_JVM = (
@@ -104,7 +103,7 @@ class Cluster:
                 folder = place / str(number)
                 self.nodes.append(ApacheBroker(jars, folder, number, port, where, java=APACHE_JVM, **threads))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
-        self._zk = KazooClient(where)
+        self._zk = PatientZooKeeperClient(where)
         self._zk.start(20)
         until(self._is_up, what=f"{nodes} nodes of {kind}", timeout=90, ignore=(Exception,))
         self.ready_after = time.monotonic() - began
@@ -116,18 +115,12 @@ class Cluster:
     def topic(self, partitions: int = 1) -> str:
         """Create a topic, wait until its last partition has all replicas in the ISR, and return its name."""
         name = f"t{next(self._names)}"
-        replicas = list(range(len(self.nodes)))
-        assigned = {
-            str(number): replicas[number % len(replicas) :] + replicas[: number % len(replicas)]
-            for number in range(partitions)
-        }
-        data = {"version": 2, "partitions": assigned, "adding_replicas": {}, "removing_replicas": {}}
+        replicas = range(len(self.nodes))
         self._zk.ensure_path("/config/topics")
-        self._zk.create(f"/config/topics/{name}", b'{"version":1,"config":{}}')
-        self._zk.create(f"/brokers/topics/{name}", json.dumps(data).encode())
-        last = f"/brokers/topics/{name}/partitions/{partitions - 1}/state"
+        self._zk.create_topic(name, rotated(replicas, partitions))
+        last = partitions - 1
         until(
-            lambda: len(json.loads(self._zk.get(last)[0])["isr"]) == len(replicas),
+            lambda: len(self._zk.state_of(name, last)["isr"]) == len(replicas),
             what=name,
             timeout=120,
             ignore=(Exception,),

@@ -108,11 +108,8 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
     ]
     try:
         for connect in (theirs, ours):
-            zk = PatientZooKeeperClient(connect)
-            zk.start(20)
-            until(lambda zk=zk: zk.exists("/brokers/ids/0") and zk.exists("/controller"), what="up", timeout=90)
-            zk.stop()
-            zk.close()
+            with PatientZooKeeperClient.opened(connect) as zk:
+                until(lambda zk=zk: zk.exists("/brokers/ids/0") and zk.exists("/controller"), what="up", timeout=90)
         made = Both(apache_jars, (ports[0], ports[1]), (theirs, ours), running[0].log)
         known = MetadataRequest(8, ())  # until the first UpdateMetadata, both refuse requests
         until(

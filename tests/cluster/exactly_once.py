@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from actors.core.topic.topic_name import TRANSACTION_STATE
 from messages.placement import slot
 from tests.cluster.apache_java import apache_java
+from tests.cluster.nodes import Nodes
 from tests.cluster.processes import Running
-from tests.cluster.three import Three
 from tests.waiting import until
 
 STATE_PARTITIONS = 3
@@ -39,7 +39,7 @@ LINES, COUNTS = "lines", "counts"
 WORDS_IN_LINE = 4
 
 
-def write(cluster: Three, topic: str, values: Callable[[int], Iterator[bytes]]) -> None:
+def write(cluster: Nodes, topic: str, values: Callable[[int], Iterator[bytes]]) -> None:
     """Write these values to each partition of a topic, in order, and wait until all are acknowledged."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
     for partition in range(PARTITIONS):
@@ -48,7 +48,7 @@ def write(cluster: Three, topic: str, values: Callable[[int], Iterator[bytes]]) 
     assert producer.flush(120) == 0
 
 
-def ends(cluster: Three, topic: str, level: str = "read_uncommitted") -> list[int]:
+def ends(cluster: Nodes, topic: str, level: str = "read_uncommitted") -> list[int]:
     """Return each partition's high watermark, or its last stable offset for read_committed.
 
     Each call creates a new client, because a client that does not consume keeps the leaders of its first metadata.
@@ -61,7 +61,7 @@ def ends(cluster: Three, topic: str, level: str = "read_uncommitted") -> list[in
         asking.close()
 
 
-def committed(cluster: Three, topic: str) -> dict[int, list[tuple[bytes | None, bytes]]]:
+def committed(cluster: Nodes, topic: str) -> dict[int, list[tuple[bytes | None, bytes]]]:
     """Wait until no transaction is open, and return keys and values of all committed records by partition."""
     until(
         lambda: ends(cluster, topic, "read_committed") == ends(cluster, topic),
@@ -88,16 +88,12 @@ def committed(cluster: Three, topic: str) -> dict[int, list[tuple[bytes | None, 
     return found
 
 
-def restart(cluster: Three, node: int) -> None:
+def restart(cluster: Nodes, node: int) -> None:
     """Kill a node, start it again, and wait until all replicas are in sync."""
     cluster.kill(node)
     cluster.start(node)
     for topic in cluster.zk.get_children("/brokers/topics"):
-        count = len(cluster.zk.get_children(f"/brokers/topics/{topic}/partitions"))
-        until(
-            *(lambda topic=topic, count=count: cluster.in_sync(topic, count), bool, f"{topic} is in sync", 120),
-            ignore=(Exception,),
-        )
+        until(lambda topic=topic: cluster.in_sync(topic), what=f"{topic} is in sync", timeout=120, ignore=(Exception,))
 
 
 # -------------------------------------------------------------------------------------------------------- the copier
@@ -130,7 +126,7 @@ class Copier(Running):
         return min((json.loads(line).get("remaining", 1 << 30) for line in lines), default=None)
 
 
-def copy_under_kills(cluster: Three, jars: Path, kills: int, records: int) -> Counter[str]:
+def copy_under_kills(cluster: Nodes, jars: Path, kills: int, records: int) -> Counter[str]:
     """Copy two partitions, kill coordinators, leaders and copiers in turn, and compare the output.
 
     Returns:
@@ -151,7 +147,7 @@ def copy_under_kills(cluster: Three, jars: Path, kills: int, records: int) -> Co
 
     def coordinator() -> int:
         place = slot(copiers[number % PARTITIONS].transactional_id) % STATE_PARTITIONS
-        return int(cluster.state(TRANSACTION_STATE, place)["leader"])
+        return int(cluster.zk.state_of(TRANSACTION_STATE, place)["leader"])
 
     for number, kind in enumerate(itertools.islice(itertools.cycle(("coordinator", "leader", "copier")), kills)):
         goal = PARTITIONS * records * (number + 1) // (kills + 2)
@@ -161,7 +157,7 @@ def copy_under_kills(cluster: Three, jars: Path, kills: int, records: int) -> Co
             copiers[which].kill()
             copiers[which] = Copier(jars, cluster.place / "copiers", cluster.bootstrap, which)
         else:
-            restart(cluster, coordinator() if kind == "coordinator" else cluster.state(OUTPUT, which)["leader"])
+            restart(cluster, coordinator() if kind == "coordinator" else cluster.zk.state_of(OUTPUT, which)["leader"])
         killed[kind] += 1
     for each in copiers:
         assert each.process.wait(300) == 0, each.output[-3000:]
@@ -186,7 +182,7 @@ class WordCounter(Running):
         super().__init__(command, place / f"{name}.txt")
 
 
-def count_under_kills(cluster: Three, jars: Path, streams: Path, kills: int, lines: int, seed: int) -> int:
+def count_under_kills(cluster: Nodes, jars: Path, streams: Path, kills: int, lines: int, seed: int) -> int:
     """Count words, kill nodes in turn and an instance after every fifth kill, and compare the output.
 
     Returns:

@@ -12,14 +12,14 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from tests.cluster.three import Three
+from tests.cluster.nodes import Nodes
 from tests.waiting import until
 
 SESSION_MS, HEARTBEAT_MS, A_POLL_MS = 6000, 500, 1000
 ASSIGNORS: dict[str, Any] = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
 
-def consumer(cluster: Three, group: str, **settings: object) -> Consumer:
+def consumer(cluster: Nodes, group: str, **settings: object) -> Consumer:
     """Return a consumer of librdkafka with these additional settings."""
     return Consumer(
         {
@@ -54,7 +54,7 @@ class Member(Protocol):
 
 class Librdkafka:
     def __init__(
-        self, cluster: Three, group: str, topic: str, strategy: str = "range", instance: str | None = None
+        self, cluster: Nodes, group: str, topic: str, strategy: str = "range", instance: str | None = None
     ) -> None:
         self.revoked: list[int] = []
         static = {} if instance is None else {"group.instance.id": instance, "session.timeout.ms": 5 * SESSION_MS}
@@ -79,7 +79,7 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
     """
 
     def __init__(
-        self, cluster: Three, group: str, topic: str, strategy: str = "range", instance: str | None = None
+        self, cluster: Nodes, group: str, topic: str, strategy: str = "range", instance: str | None = None
     ) -> None:
         self.revoked: list[int] = []
         self.has: set[int] = set()
@@ -132,7 +132,7 @@ def polled(members: Collection[Member], good: Callable[[], object], what: str) -
     until(look, what=what, timeout=60)
 
 
-def share_and_take_over(cluster: Three, make: str, topic: str, partitions: int, strategy: str) -> None:
+def share_and_take_over(cluster: Nodes, make: str, topic: str, partitions: int, strategy: str) -> None:
     """Let three members share a topic's partitions and one leave; the other two must take over its partitions.
 
     With cooperative-sticky, the first member must give up only the partitions that move to the other two.
@@ -155,7 +155,7 @@ def share_and_take_over(cluster: Three, make: str, topic: str, partitions: int, 
         member.close()
 
 
-def come_back(cluster: Three, make: str, topic: str) -> None:
+def come_back(cluster: Nodes, make: str, topic: str) -> None:
     """Close a static member, and start it again within its session timeout.
 
     It must get its partitions back, and the other member must keep its own.

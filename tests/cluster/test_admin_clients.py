@@ -1,98 +1,35 @@
-"""librdkafka, kafka-python and our commands send the admin requests of Kafka 2.6 to three nodes."""
+"""Python's clients and our commands send the requests of producers, consumers and admins to three nodes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import ElectionType, KafkaException, Producer, TopicCollection
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, OffsetSpec
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
 from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
 from kafka import TopicPartition
 from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import InvalidReplicationFactorError, NoReassignmentInProgressError, TopicAlreadyExistsError
+from kafka.errors import NoReassignmentInProgressError
 from kazoo.exceptions import NoNodeError
 
 from actors.cli.app import commands
-from tests.cluster.processes import OurNode, free_ports
+from tests.clients import __main__ as clients
+from tests.cluster.nodes import NODES, Nodes
 from tests.waiting import until
-from tests.zookeeper_client import PatientZooKeeperClient
-from zk_bridge.embedded import EmbeddedZooKeeper
-
-NODES = (0, 1, 2)
-
-
-@attrs.frozen
-class Cluster:
-    """Three nodes and their ZooKeeper."""
-
-    ports: list[int]
-    zk: PatientZooKeeperClient
-    connect: str
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
-
-    def replicas(self, topic: str) -> dict[str, list[int]]:
-        """Return the topic's assignment from its znode."""
-        return json.loads(self.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]  # type: ignore[no-any-return]
-
-    def state(self, topic: str, partition: int) -> dict[str, Any]:
-        """Return a partition's state from its znode."""
-        return json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])  # type: ignore[no-any-return]
-
-    def write(self, topic: str, count: int) -> None:
-        """Write this number of records to partition 0 with acks=all."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
-        for number in range(count):
-            producer.produce(topic, b"%d" % number, partition=0)
-        assert producer.flush(30) == 0
-
-    def wait_for_partitions(self, topic: str, count: int) -> None:
-        """Wait until each node reports this number of partitions.
-
-        The controller responds to a change before the other nodes receive its UpdateMetadata requests.
-        """
-        for port in self.ports:
-            client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
-            until(
-                lambda client=client: client.list_topics(timeout=20).topics,
-                lambda topics: topic in topics and len(topics[topic].partitions) == count,
-                what=f"the node at {port} knows {count} partitions of {topic}",
-                timeout=20,
-            )
-
-    def config(self, topic: str) -> dict[str, str]:
-        """Return the topic's overrides from its config znode."""
-        return json.loads(self.zk.get(f"/config/topics/{topic}")[0])["config"]  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    place = tmp_path_factory.mktemp("admin")
-    server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
-    server.start()
-    connect = f"127.0.0.1:{server.port}"
-    zk = PatientZooKeeperClient(connect)
-    zk.start(20)
-    ports = free_ports(len(NODES))
-    nodes: list[OurNode] = []
-    try:
-        for node in NODES:
-            # The first automatic check, 5 s after the election, must not elect a preferred leader before a test does.
-            settings = {"auto__leader__rebalance__enable": "false"}
-            nodes.append(OurNode(place / f"{node}", node, ports[node], connect, **settings))
-        for node in NODES:
-            until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
-        for port in ports:  # librdkafka waits for minutes if its first metadata has no controller
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    # The first automatic check, 5 s after the election, must not elect a preferred leader before a test does.
+    settings = {"auto__leader__rebalance__enable": "false", "offsets__topic__num__partitions": 3}
+    with Nodes.running(tmp_path_factory.mktemp("admin"), **settings) as made:
+        for port in made.ports:  # librdkafka waits for minutes if its first metadata has no controller
             client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
             until(
                 lambda client=client: client.list_topics(timeout=20),
@@ -100,79 +37,55 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 what=f"the node at {port} knows the cluster",
                 timeout=30,
             )
-        yield Cluster(ports, zk, connect)
-    finally:
-        for running in nodes:
-            running.kill()
-        zk.stop()
-        zk.close()
-        server.stop()
+        yield made
 
 
-def test_librdkafka_makes_enlarges_and_deletes_topics(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    wanted = [
-        LibrdkafkaTopic("lib", 3, 3, config={"retention.ms": "12345"}),
-        LibrdkafkaTopic("lib-given", 2, replica_assignment=[[2, 1], [0, 2]]),
-    ]
-    for future in admin.create_topics(wanted, operation_timeout=20).values():
-        future.result(30)
-    cluster.wait_for_partitions("lib", 3)
-    cluster.wait_for_partitions("lib-given", 2)
-    described = admin.list_topics(timeout=20).topics
-    assert all(part.leader in NODES for name in ("lib", "lib-given") for part in described[name].partitions.values())
-    assert cluster.replicas("lib-given") == {"0": [2, 1], "1": [0, 2]}
-    assert cluster.config("lib") == {"retention.ms": "12345"}
-    with pytest.raises(KafkaException, match="Topic 'lib' already exists"):
-        admin.create_topics([LibrdkafkaTopic("lib", 1, 1)])["lib"].result(30)
-    admin.create_partitions([NewPartitions("lib", 5)], operation_timeout=20)["lib"].result(30)
-    assert len(cluster.replicas("lib")) == 5
-    for future in admin.delete_topics(["lib", "lib-given"], operation_timeout=20).values():
-        future.result(30)
-    until(lambda: not cluster.zk.exists("/brokers/topics/lib"), what="lib is gone", timeout=30)
+def replicas(cluster: Nodes, topic: str) -> dict[str, list[int]]:
+    """Return the topic's assignment from its znode."""
+    found: dict[str, list[int]] = cluster.zk.value(f"/brokers/topics/{topic}")["partitions"]
+    return found
 
 
-def test_librdkafka_describes_and_changes_configurations(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([LibrdkafkaTopic("set", 1, 1)], operation_timeout=20)["set"].result(30)
-    everywhere = [AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}) for port in cluster.ports]
-
-    def described(client: AdminClient, kind: ConfigResource.Type, name: str) -> dict[str, str]:
-        (future,) = client.describe_configs([ConfigResource(kind, name)]).values()
-        return {each.name: each.value for each in future.result(30).values()}
-
-    change = ConfigEntry("retention.ms", "777", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, "set", incremental_configs=[change])
-    cluster.wait_for_partitions("set", 1)
-    (future,) = everywhere[2].incremental_alter_configs([resource]).values()
-    future.result(30)
-    assert cluster.config("set") == {"retention.ms": "777"}
-    for client in everywhere:
-        assert described(client, ConfigResource.Type.TOPIC, "set")["retention.ms"] == "777"
-    assert described(admin, ConfigResource.Type.BROKER, "1")["broker.id"] == "1"
+def overrides(cluster: Nodes, topic: str) -> dict[str, str]:
+    """Return the topic's overrides from its config znode."""
+    found: dict[str, str] = cluster.zk.value(f"/config/topics/{topic}")["config"]
+    return found
 
 
-def test_kafka_python_makes_and_deletes_topics(cluster: Cluster) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
-    try:
-        admin.create_topics([NewTopic("py", 2, 2)], timeout_ms=20_000)
-        cluster.wait_for_partitions("py", 2)
-        with pytest.raises(TopicAlreadyExistsError):
-            admin.create_topics([NewTopic("py", 2, 2)])
-        with pytest.raises(InvalidReplicationFactorError):
-            admin.create_topics([NewTopic("large", 1, 9)])
-        admin.create_topics([NewTopic("only-asked", 1, 1)], validate_only=True)
-        assert not cluster.zk.exists("/brokers/topics/only-asked")
-        admin.delete_topics(["py"], timeout_ms=20_000)
-        until(lambda: not cluster.zk.exists("/brokers/topics/py"), what="py is gone", timeout=30)
-    finally:
-        admin.close()
+def write(cluster: Nodes, topic: str, count: int) -> None:
+    """Write this number of records to partition 0 with acks=all."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
 
 
-def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Cluster) -> None:
+def wait_for_partitions(cluster: Nodes, topic: str, count: int) -> None:
+    """Wait until each node reports this number of partitions.
+
+    The controller responds to a change before the other nodes receive its UpdateMetadata requests.
+    """
+    for port in cluster.ports:
+        client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+        until(
+            lambda client=client: client.list_topics(timeout=20).topics,
+            lambda topics: topic in topics and len(topics[topic].partitions) == count,
+            what=f"the node at {port} knows {count} partitions of {topic}",
+            timeout=20,
+        )
+
+
+@pytest.mark.parametrize("name", ["confluent-kafka", "kafka-python", "aiokafka"])
+def test_each_step_of_a_client_succeeds(cluster: Nodes, name: str) -> None:
+    """`make clients` runs the same steps with clients of other languages too."""
+    _, outcomes, _ = clients.run(cluster.bootstrap, name)
+    assert [(step, text) for step, text in outcomes.items() if text.startswith("failed")] == []
+
+
+def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Nodes) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([LibrdkafkaTopic("more", 2, 3)], operation_timeout=20)["more"].result(30)
-    cluster.wait_for_partitions("more", 2)
+    wait_for_partitions(cluster, "more", 2)
     described = admin.describe_cluster().result(30)
     assert sorted(node.id for node in described.nodes) == [*NODES] and described.controller.id in NODES
     topic = admin.describe_topics(TopicCollection(["more"]))["more"].result(30)
@@ -186,7 +99,7 @@ def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Clus
     ):
         elected = admin.elect_leaders(election, partitions).result(30)
         assert [error.name() for error in elected.values()] == codes
-    cluster.write("more", 5)
+    write(cluster, "more", 5)
     (deleted,) = admin.delete_records([LibrdkafkaPartition("more", 0, 3)]).values()
     assert deleted.result(30).low_watermark == 3
     (earliest,) = admin.list_offsets({first: OffsetSpec.earliest()}).values()
@@ -194,15 +107,15 @@ def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Clus
     replaced = ConfigResource(ConfigResource.Type.TOPIC, "more", set_config={"flush.ms": "7"})
     (future,) = admin.alter_configs([replaced]).values()  # AlterConfigs replaces all overrides
     future.result(30)
-    assert cluster.config("more") == {"flush.ms": "7"}
+    assert overrides(cluster, "more") == {"flush.ms": "7"}
 
 
-def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Cluster) -> None:
+def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Nodes) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     try:
         admin.create_topics([NewTopic("pym", 1, 3)], timeout_ms=20_000)
         admin.create_partitions({"pym": 3}, timeout_ms=20_000)
-        cluster.wait_for_partitions("pym", 3)
+        wait_for_partitions(cluster, "pym", 3)
         (topic,) = admin.describe_topics(["pym"])
         assert [each["leader_id"] in NODES for each in topic["partitions"]] == [True] * 3
         described = admin.describe_cluster()
@@ -210,14 +123,14 @@ def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Cl
         for changes, incremental in (({"retention.ms": "777"}, True), ({"flush.ms": "5"}, False)):
             wanted = PythonResource(ConfigResourceType.TOPIC, "pym", configs=changes)
             assert admin.alter_configs([wanted], incremental=incremental) == {"topic": {"pym": "OK"}}
-        assert cluster.config("pym") == {"flush.ms": "5", "retention.ms": "777"}
+        assert overrides(cluster, "pym") == {"flush.ms": "5", "retention.ms": "777"}
         reported = admin.describe_configs([PythonResource(ConfigResourceType.TOPIC, "pym")])["topic"]["pym"]
-        assert {name: each["value"] for name, each in reported.items()} == cluster.config("pym")
+        assert {name: each["value"] for name, each in reported.items()} == overrides(cluster, "pym")
         admin.reset_configs([PythonResource(ConfigResourceType.TOPIC, "pym", configs=["flush.ms"])])
-        assert cluster.config("pym") == {"retention.ms": "777"}
+        assert overrides(cluster, "pym") == {"retention.ms": "777"}
         unclean = PythonResource(ConfigResourceType.BROKER, "1", configs={"unclean.leader.election.enable": "false"})
         assert admin.alter_configs([unclean]) == {"broker": {"1": "OK"}}
-        cluster.write("pym", 5)
+        write(cluster, "pym", 5)
         partition = TopicPartition("pym", 0)
         assert admin.delete_records({partition: 3})[partition]["low_watermark"] == 3
         directories = admin.describe_log_dirs(["pym"])
@@ -228,27 +141,27 @@ def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Cl
         admin.close()
 
 
-def test_kafka_python_moves_replicas_and_elects_their_preferred_leaders(cluster: Cluster) -> None:
+def test_kafka_python_moves_replicas_and_elects_their_preferred_leaders(cluster: Nodes) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     partition = TopicPartition("moved", 0)
     try:
         admin.create_topics([NewTopic("moved", replica_assignments={0: [0, 1]})], timeout_ms=20_000)
-        cluster.write("moved", 3)
+        write(cluster, "moved", 3)
         assert admin.alter_partition_reassignments({partition: [2, 1]}) == {partition: None}
-        until(lambda: cluster.replicas("moved") == {"0": [2, 1]}, what="moved", timeout=30)
+        until(lambda: replicas(cluster, "moved") == {"0": [2, 1]}, what="moved", timeout=30)
         until(lambda: admin.list_partition_reassignments() == {}, what="nothing is on its way", timeout=30)
         assert admin.alter_partition_reassignments({partition: None}) == {partition: NoReassignmentInProgressError}
         assert admin.alter_partition_reassignments({partition: [1, 2]}) == {partition: None}
-        until(lambda: cluster.replicas("moved") == {"0": [1, 2]}, what="another order", timeout=30)
-        assert cluster.state("moved", 0)["leader"] == 2, "who leads goes on"
+        until(lambda: replicas(cluster, "moved") == {"0": [1, 2]}, what="another order", timeout=30)
+        assert cluster.zk.state_of("moved", 0)["leader"] == 2, "who leads goes on"
         response = admin.elect_leaders(0, {"moved": [0]})
         assert [each.error_code for each in response.replica_election_results[0].partition_result] == [0]
-        assert cluster.state("moved", 0)["leader"] == 1
+        assert cluster.zk.state_of("moved", 0)["leader"] == 1
     finally:
         admin.close()
 
 
-def test_a_broker_receives_its_address(cluster: Cluster) -> None:
+def test_a_broker_receives_its_address(cluster: Nodes) -> None:
     """Other brokers send clients a changed advertised.listeners, and clients connect to the new address."""
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[0]}"})
 
@@ -269,7 +182,7 @@ def test_a_broker_receives_its_address(cluster: Cluster) -> None:
     until(known, lambda host: host == "127.0.0.1", "it is reached as before", timeout=30)
 
 
-def test_our_commands_move_replicas_and_cancel_impossible_moves(cluster: Cluster, tmp_path: Path) -> None:
+def test_our_commands_move_replicas_and_cancel_impossible_moves(cluster: Nodes, tmp_path: Path) -> None:
     def run(command: str, *arguments: str) -> tuple[int, str]:
         wanted = [command, "--zookeeper", cluster.connect, *arguments]
         result = CliRunner().invoke(commands, wanted, standalone_mode=False)
@@ -289,23 +202,23 @@ def test_our_commands_move_replicas_and_cancel_impossible_moves(cluster: Cluster
         until(lambda: not cluster.zk.exists("/admin/reassign_partitions"), what="the request is settled", timeout=30)
 
     run("topics", "--create", "--topic", "taken", "--replica-assignment", "0:1")
-    until(lambda: cluster.state("taken", 0)["leader"] == 0, what="led", timeout=30, ignore=(NoNodeError,))
+    until(lambda: cluster.zk.state_of("taken", 0)["leader"] == 0, what="led", timeout=30, ignore=(NoNodeError,))
     assert run("reassign-partitions", "--execute", *plan(2, 1))[0] == 0
-    until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="moved", timeout=30)
+    until(lambda: replicas(cluster, "taken") == {"0": [2, 1]}, what="moved", timeout=30)
     until_settled()
     verified = lambda: run("reassign-partitions", "--verify", *plan(2, 1))[1]  # noqa: E731
     until(verified, lambda out: "taken-0 is completed." in out, "the brokers know it", timeout=30)
     nowhere = {"version": 1, "partitions": [{"topic": "taken", "partition": 0, "replicas": [9]}]}
     cluster.zk.create("/admin/reassign_partitions", json.dumps(nowhere).encode())
-    until(lambda: cluster.replicas("taken") == {"0": [9, 2, 1]}, what="on its way", timeout=30)
+    until(lambda: replicas(cluster, "taken") == {"0": [9, 2, 1]}, what="on its way", timeout=30)
     assert "taken-0: replicas: 9,2,1. adding: 9. removing: 2,1." in run("reassign-partitions", "--list")[1]
     taken_back = "Successfully cancelled partition reassignment for: taken-0"
     assert taken_back in run("reassign-partitions", "--cancel", *plan(9))[1]
-    until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="as before", timeout=30)
+    until(lambda: replicas(cluster, "taken") == {"0": [2, 1]}, what="as before", timeout=30)
     until_settled()
     assert run("reassign-partitions", "--execute", *plan(1, 2))[0] == 0
-    until(lambda: cluster.replicas("taken") == {"0": [1, 2]}, what="another order", timeout=30)
+    until(lambda: replicas(cluster, "taken") == {"0": [1, 2]}, what="another order", timeout=30)
     until_settled()
     elected = run("leader-election", "--election-type", "preferred", "--topic", "taken", "--partition", "0")
     assert elected == (0, "Successfully completed leader election (PREFERRED) for partitions taken-0\n")
-    assert cluster.state("taken", 0)["leader"] == 1
+    assert cluster.zk.state_of("taken", 0)["leader"] == 1

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from click.testing import CliRunner
+from kazoo.exceptions import NoNodeError
 
 from actors.cli.app import commands
 from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
@@ -365,28 +366,20 @@ def test_t4_a_reelected_controller_finishes_the_deletion_here_and_not_in_apache(
     A raised /controller_epoch makes the controller's next write fail; it resigns and is elected again. Apache's
     controller is unusable afterwards until its process restarts, so this test is the last one of the file.
     """
-    theirs, ours = (PatientZooKeeperClient(connect) for connect in both.zookeepers)
-    for zk in (theirs, ours):
-        zk.start(20)
-        until(lambda zk=zk: zk.exists("/controller"), what="a controller", timeout=20)
-        zk.create(
-            "/brokers/topics/deleted",
-            b'{"version":2,"partitions":{"0":[0]},"adding_replicas":{},"removing_replicas":{}}',
-        )
-        until(lambda zk=zk: zk.exists("/brokers/topics/deleted/partitions/0/state"), what="deleted is led", timeout=20)
-        raised = int(zk.get("/controller_epoch")[0]) + 1
-        zk.set("/controller_epoch", str(raised).encode())
-        zk.create("/admin/delete_topics/deleted", None)
-    try:
+    opened = PatientZooKeeperClient.opened
+    with opened(both.zookeepers[0]) as theirs, opened(both.zookeepers[1]) as ours:
+        for zk in (theirs, ours):
+            until(lambda zk=zk: zk.exists("/controller"), what="a controller", timeout=20)
+            zk.create_topic("deleted", {0: [0]})
+            until(lambda zk=zk: zk.states("deleted"), what="deleted is led", timeout=20, ignore=(NoNodeError,))
+            raised = int(zk.get("/controller_epoch")[0]) + 1
+            zk.set("/controller_epoch", str(raised).encode())
+            zk.create("/admin/delete_topics/deleted", None)
         until(lambda: not ours.exists("/brokers/topics/deleted"), what="ours deletes it", timeout=30)
         until(lambda: "ControllerMovedException" in both.apaches_log.read_text(), what="theirs notices", timeout=30)
         theirs.delete("/controller")
         until(lambda: "batch is not empty" in both.apaches_log.read_text(), what="theirs stumbles", timeout=30)
         assert theirs.exists("/controller") and theirs.exists("/brokers/topics/deleted")
-    finally:
-        for zk in (theirs, ours):
-            zk.stop()
-            zk.close()
 
 
 def _reported_output(code: int, output: str) -> tuple[int, list[str]]:

@@ -19,7 +19,7 @@ from messages.apis.find_coordinator import TRANSACTION_KEY, FindCoordinatorReque
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.errors import CONCURRENT_TRANSACTIONS, NONE
 from tests.cluster.java_tools import run_tool
-from tests.cluster.mixed import APACHE, OURS, Mixed
+from tests.cluster.nodes import Nodes
 from tests.cluster.processes import ApacheBroker, free_ports
 from tests.coordinator.group_matrix import ANOTHER, LONG_MS, RECORDED, table
 from tests.coordinator.group_matrix import TOPIC as T
@@ -29,30 +29,25 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.apache
 
-BOTH = {OURS, APACHE}
+OURS, APACHE = BOTH = 0, 1
 GROUPS, TOPIC = "__consumer_offsets", "t"
 RECORDS, STEP = 600, 100
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path) -> Iterator[Mixed]:
+def cluster(tmp_path: Path, apache_jars: Path) -> Iterator[Nodes]:
     """Run one node of each kind, with the group metadata replicated on both."""
     settings = {
         "offsets__topic__replication__factor": 2,
         "offsets__topic__num__partitions": 1,
         "group__initial__rebalance__delay__ms": 0,
+        "replica__lag__time__max__ms": 3000,
     }
-    made = Mixed(tmp_path, f"127.0.0.1:{zookeeper.port}", apache_jars, settings=settings)
-    try:
-        made.connect()
-        for node in (OURS, APACHE):
-            made.start(node)
+    with Nodes.running(tmp_path, {APACHE: apache_jars}, BOTH, **settings) as made:
         yield made
-    finally:
-        made.end()
 
 
-def consumer(cluster: Mixed, **settings: object) -> Consumer:
+def consumer(cluster: Nodes, **settings: object) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -93,7 +88,7 @@ def read_and_commit(member: Consumer, end: int) -> None:
     until(committed, what="a commit", timeout=60)
 
 
-def committed(cluster: Mixed) -> int:
+def committed(cluster: Nodes) -> int:
     """Return the committed offset of the group, as another client receives it."""
     asking = consumer(cluster)
 
@@ -109,8 +104,8 @@ def committed(cluster: Mixed) -> int:
     return found
 
 
-def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apache_jars: Path) -> None:
-    cluster.create(TOPIC, {"0": [OURS, APACHE]})
+def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Nodes, apache_jars: Path) -> None:
+    cluster.create(TOPIC, {0: BOTH})
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for number in range(RECORDS):
         producer.produce(TOPIC, f"{number}".encode())
@@ -119,17 +114,17 @@ def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apac
     member.subscribe([TOPIC])
     read_and_commit(member, STEP)
     for kills in range(2):
-        until(lambda: cluster.in_sync(GROUPS, BOTH) and cluster.in_sync(TOPIC, BOTH), what="in sync", timeout=60)
-        leader = cluster.leaders(GROUPS)["0"]
+        until(lambda: cluster.in_sync(GROUPS) and cluster.in_sync(TOPIC), what="in sync", timeout=60)
+        leader = cluster.zk.state_of(GROUPS)["leader"]
         before = committed(cluster)
         cluster.kill(leader)
         assert committed(cluster) == before == STEP * (1 + kills)
         read_and_commit(member, before + STEP)
         assert committed(cluster) == before + STEP
-        assert cluster.leaders(GROUPS)["0"] != leader
+        assert cluster.zk.state_of(GROUPS)["leader"] != leader
         cluster.start(leader)
     member.close()
-    until(lambda: len(cluster.logs(GROUPS, "0")), lambda kinds: kinds == 1, "the logs are equal", 60)
+    until(lambda: len(cluster.logs(GROUPS, 0)), lambda kinds: kinds == 1, "the logs are equal", 60)
     [log] = sorted((cluster.place / f"{OURS}" / "data" / f"{GROUPS}-0").glob("*.log"))
     said = run_tool(apache_jars, "kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)).stdout
     assert '"group":"both"' in said

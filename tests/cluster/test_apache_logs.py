@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from kazoo.exceptions import NoNodeError
 from pyspark.sql import SparkSession
 
 from spark.session import open_session
 from spark.summary import summarise_logs
-from tests.cluster.processes import ApacheBroker, create_topic, free_ports, run_ours
+from tests.cluster.processes import ApacheBroker, free_ports, run_ours
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -66,15 +66,11 @@ def life(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Life:
     """Run three brokers, delete a topic, kill broker 1, and wait until its partitions have new leaders or none."""
     place = tmp_path_factory.mktemp("logs")
     brokers: dict[int, ApacheBroker] = {}
-    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
+    with (
+        EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper,
+        PatientZooKeeperClient.opened(zookeeper.connect_string) as zk,
+    ):
         connect = zookeeper.connect_string
-        zk = PatientZooKeeperClient(connect)
-        zk.start()
-
-        def state(topic: str, partition: int) -> dict[str, Any]:
-            found: dict[str, Any] = json.loads(zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])
-            return found
-
         try:
             for node, port in enumerate(free_ports(3)):
                 folder = place / f"broker-{node}"
@@ -82,23 +78,19 @@ def life(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Life:
                 logging = _shipped(place / "logs", node)
                 brokers[node] = ApacheBroker(apache_jars, folder, node, port, connect, logging=logging)
                 until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"broker {node}", timeout=90)
-            for topic, assignment in (("t", "1:2,2:1,2:0,0:1"), ("one", "1"), ("gone", "0:2")):
-                create_topic(connect, topic, "--replica-assignment", assignment)
-                last = f"/brokers/topics/{topic}/partitions/{assignment.count(',')}/state"
-                until(lambda last=last: zk.exists(last), what=last, timeout=60)
+            for topic, assignment in (("t", [[1, 2], [2, 1], [2, 0], [0, 1]]), ("one", [[1]]), ("gone", [[0, 2]])):
+                zk.create_topic(topic, dict(enumerate(assignment)))
+                until(lambda topic=topic: zk.states(topic), what=topic, timeout=60, ignore=(NoNodeError,))
             assert run_ours("topics", "--zookeeper", connect, "--delete", "--topic", "gone").returncode == 0
             until(lambda: not zk.exists("/brokers/topics/gone"), what="gone is deleted", timeout=60)
-            before = {n: state("t", n)["leader"] for n in range(4)}
+            before = zk.leaders("t")
             brokers[1].kill()
-            until(lambda: (state("t", 0)["leader"], state("one", 0)["leader"]), lambda who: who == (2, -1), "led", 60)
-            after = {("t", n): state("t", n) for n in range(4)} | {("one", 0): state("one", 0)}
-            controller = json.loads(zk.get("/controller")[0])["brokerid"]
-            epoch = int(zk.get("/controller_epoch")[0])
+            until(lambda: zk.leaders("t")[0] == 2 and zk.leaders("one")[0] == -1, what="led", timeout=60)
+            after = {(topic, n): state for topic in ("t", "one") for n, state in zk.states(topic).items()}
+            controller, epoch = zk.controller, int(zk.get("/controller_epoch")[0])
         finally:
             for broker in brokers.values():
                 broker.kill()
-            zk.stop()
-            zk.close()
     return Life(place / "logs", before, after, controller, epoch)
 
 

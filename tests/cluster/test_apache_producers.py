@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,12 +18,11 @@ from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
 from messages.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 from messages.wire.record_batch import read_records
-from tests.cluster.processes import ApacheBroker, OurNode, Running, create_topic, free_ports
+from tests.cluster.nodes import Nodes
+from tests.cluster.processes import free_ports
 from tests.storage.batches import batch
 from tests.waiting import until
 from tests.wire_client import WireClient
-from tests.zookeeper_client import PatientZooKeeperClient
-from zk_bridge.embedded import EmbeddedZooKeeper
 
 PLACE = TopicPartition("t", 0)
 KEPT = 5
@@ -31,40 +30,20 @@ KEPT = 5
 NOT_YET = (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION)
 
 
-class Life:
-    """Runs broker 0, ours or Apache's, on the same log directory and ZooKeeper."""
-
-    def __init__(self, place: Path, zookeeper: EmbeddedZooKeeper, jars: Path) -> None:
-        self._place, self._zookeeper, self._jars = place, zookeeper, jars
-
-    @contextmanager
-    def of(self, make: type[Running], ends: signal.Signals) -> Iterator[WireClient]:
-        """Run the broker, yield a client once it leads t-0, and end it with the signal `ends` (SIGTERM or SIGKILL)."""
-        (port,) = free_ports(1)
-        connect = self._zookeeper.connect_string
-        logs = self._place / "data"
-        node = (
-            OurNode(self._place / "ours", 0, port, connect, log__dirs=logs)
-            if make is OurNode
-            else ApacheBroker(self._jars, self._place / "apache", 0, port, connect, log__dirs=logs)
-        )
-        zk = PatientZooKeeperClient(connect)
-        zk.start()
-        try:
-            until(lambda: zk.exists("/brokers/ids/0"), what="registered", timeout=90)
-            if not zk.exists("/brokers/topics/t"):
-                create_topic(connect, "t", "--replica-assignment", "0")
-            # Apache's broker registers before it listens
-            with until(lambda: WireClient("127.0.0.1", port), what="it listens", ignore=(OSError,)) as client:
-                until(lambda: produced(client, batch(b"here")), lambda code: code not in NOT_YET, "led", 60)
-                yield client
-            node.send(ends)
-            node.process.wait(60)
-            zk.end_session(0)
-        finally:
-            node.kill()
-            zk.stop()
-            zk.close()
+@contextmanager
+def life_of(cluster: Nodes, apache: Mapping[int, Path], ends: signal.Signals) -> Iterator[WireClient]:
+    """Run broker 0, ours or Apache's; yield a client once it leads t-0, and end it with SIGTERM or SIGKILL."""
+    cluster.apache = apache
+    cluster.start(0)
+    if not cluster.zk.exists("/brokers/topics/t"):
+        cluster.create("t", 1)
+    # Apache's broker registers before it listens
+    with until(lambda: WireClient("127.0.0.1", cluster.ports[0]), what="it listens", ignore=(OSError,)) as client:
+        until(lambda: produced(client, batch(b"here")), lambda code: code not in NOT_YET, "led", 60)
+        yield client
+    cluster.nodes[0].send(ends)
+    cluster.nodes[0].process.wait(60)
+    cluster.zk.end_session(0)
 
 
 def produced(client: WireClient, data: bytes) -> int:
@@ -90,24 +69,26 @@ KNOWN, LAST_ONLY = [NONE] * KEPT, [OUT_OF_ORDER_SEQUENCE] * (KEPT - 1) + [NONE]
     "ends", [pytest.param(signal.SIGTERM, marks=[pytest.mark.soak, pytest.mark.long]), signal.SIGKILL]
 )
 def test_the_next_leader_recognises_a_producers_batches(
-    tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, ends: signal.Signals
+    tmp_path: Path, apache_jars: Path, ends: signal.Signals
 ) -> None:
     """After a restart, Apache's broker recognises only the last batch of a producer; ours recognises the last five.
 
     After a clean stop of Apache's broker, ours also recognises only the last batch, because the snapshot has no other.
     """
-    life = Life(tmp_path, zookeeper, apache_jars)
-    with life.of(ApacheBroker, ends) as client:
-        assert tried(client, 1) == tried(client, 1) == KNOWN
-    with life.of(ApacheBroker, ends) as client:
-        assert tried(client, 1) == LAST_ONLY
-    with life.of(OurNode, ends) as client:
-        recovered = ends == signal.SIGKILL  # after a kill, it reads the log, not Apache's snapshot
-        assert tried(client, 1) == (KNOWN if recovered else LAST_ONLY)
-        assert tried(client, 1, KEPT) == KNOWN
-        assert tried(client, 2) == KNOWN
-    with life.of(OurNode, ends) as client:
-        assert tried(client, 1, KEPT) == tried(client, 2) == KNOWN
-    with life.of(ApacheBroker, ends) as client:
-        assert tried(client, 1, KEPT) == tried(client, 2) == LAST_ONLY
-        assert tried(client, 2, KEPT) == KNOWN, "what follows the last is taken"
+    ours, apache = dict[int, Path](), {0: apache_jars}
+    with Nodes.running(tmp_path, ids=()) as cluster:
+        cluster.ports += free_ports(1)
+        with life_of(cluster, apache, ends) as client:
+            assert tried(client, 1) == tried(client, 1) == KNOWN
+        with life_of(cluster, apache, ends) as client:
+            assert tried(client, 1) == LAST_ONLY
+        with life_of(cluster, ours, ends) as client:
+            recovered = ends == signal.SIGKILL  # after a kill, it reads the log, not Apache's snapshot
+            assert tried(client, 1) == (KNOWN if recovered else LAST_ONLY)
+            assert tried(client, 1, KEPT) == KNOWN
+            assert tried(client, 2) == KNOWN
+        with life_of(cluster, ours, ends) as client:
+            assert tried(client, 1, KEPT) == tried(client, 2) == KNOWN
+        with life_of(cluster, apache, ends) as client:
+            assert tried(client, 1, KEPT) == tried(client, 2) == LAST_ONLY
+            assert tried(client, 2, KEPT) == KNOWN, "what follows the last is taken"

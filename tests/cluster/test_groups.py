@@ -1,15 +1,14 @@
-"""Consumer groups of librdkafka and kafka-python on three nodes: rebalances, commits, and a killed coordinator."""
+"""Consumer groups of librdkafka and kafka-python on three nodes: rebalances, commits, and our command."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 
@@ -18,8 +17,8 @@ from messages.apis.metadata import MetadataRequest
 from messages.errors import NONE
 from tests.cluster.group_members import MAKES, come_back, consumer, share_and_take_over
 from tests.cluster.java_tools import run_tool
+from tests.cluster.nodes import NODES, Nodes
 from tests.cluster.processes import run_ours
-from tests.cluster.three import NODES, Three
 from tests.waiting import until
 from tests.wire_client import WireClient
 
@@ -30,8 +29,8 @@ RECORDS = 300
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
-    with Three.running(tmp_path_factory.mktemp("groups"), **QUICK) as made:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with Nodes.running(tmp_path_factory.mktemp("groups"), **QUICK) as made:
         made.create(TOPIC, 3)
         producer = Producer({"bootstrap.servers": made.bootstrap})
         for number in range(RECORDS):
@@ -52,7 +51,7 @@ def read(member: Consumer, count: int) -> list[int]:
     return values
 
 
-def committed(cluster: Three, group: str) -> int:
+def committed(cluster: Nodes, group: str) -> int:
     """Return the sum of the group's committed offsets, as another consumer receives them."""
     asking = consumer(cluster, group)
     try:
@@ -64,11 +63,11 @@ def committed(cluster: Three, group: str) -> int:
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("make", MAKES)
-def test_members_share_partitions_and_take_over_after_a_leave(cluster: Three, make: str, strategy: str) -> None:
+def test_members_share_partitions_and_take_over_after_a_leave(cluster: Nodes, make: str, strategy: str) -> None:
     share_and_take_over(cluster, make, TOPIC, 3, strategy)
 
 
-def test_what_librdkafka_commits_kafka_python_resumes(cluster: Three) -> None:
+def test_what_librdkafka_commits_kafka_python_resumes(cluster: Nodes) -> None:
     first = consumer(cluster, "both")
     first.subscribe([TOPIC])
     seen = read(first, 100)
@@ -92,42 +91,12 @@ def test_what_librdkafka_commits_kafka_python_resumes(cluster: Three) -> None:
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Three, make: str) -> None:
+def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Nodes, make: str) -> None:
     come_back(cluster, make, TOPIC)
 
 
-@pytest.mark.soak
-@pytest.mark.long
-def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(cluster: Three) -> None:
-    """After a kill of the coordinator, the committed offsets are those of the last commit; the soak kills more."""
-    group = "killed"
-    member = consumer(cluster, group)
-    member.subscribe([TOPIC])
-    consumed = read(member, 50)
-    member.commit(asynchronous=False)
-    loaded = f"Finished loading offsets and group metadata from {GROUPS}"
-    coordinator = next(node for node in NODES if loaded in cluster.nodes[node].output)
-    cluster.nodes[coordinator].kill()
-    until(lambda: not cluster.zk.exists(f"/brokers/ids/{coordinator}"), what="its session is over", timeout=30)
-    consumed += read(member, 50)
-
-    def commits() -> bool:
-        consumed.extend(int(m.value()) for m in member.consume(10, 0.1) if not m.error())
-        with contextlib.suppress(KafkaException):
-            member.commit(asynchronous=False)
-            return True
-        return False
-
-    until(commits, what="a commit at the new coordinator", timeout=40)
-    assert committed(cluster, group) == len(consumed)
-    cluster.start(coordinator)
-    until(lambda: cluster.in_sync(GROUPS, 3), what="in sync again", timeout=60)
-    assert committed(cluster, group) == len(consumed)
-    member.close()
-
-
-def test_the_first_answers_of_a_node_that_starts_have_the_cluster(cluster: Three) -> None:
-    controller = json.loads(cluster.zk.get("/controller")[0])["brokerid"]
+def test_the_first_answers_of_a_node_that_starts_have_the_cluster(cluster: Nodes) -> None:
+    controller = cluster.zk.controller
     node = next(node for node in NODES if node != controller)
     assert committed(cluster, "any") == 0, "the group has a coordinator"
     cluster.nodes[node].stop()
@@ -147,7 +116,7 @@ def test_the_first_answers_of_a_node_that_starts_have_the_cluster(cluster: Three
     assert coordinator.error_code == NONE
 
 
-def left(cluster: Three, group: str, records: int, **settings: object) -> None:
+def left(cluster: Nodes, group: str, records: int, **settings: object) -> None:
     """Read and commit this number of records as the only member of the group, and leave it."""
     member = consumer(cluster, group, **settings)
     member.subscribe([TOPIC])
@@ -156,14 +125,14 @@ def left(cluster: Three, group: str, records: int, **settings: object) -> None:
     member.close()
 
 
-def ours(cluster: Three, *arguments: str) -> str:
+def ours(cluster: Nodes, *arguments: str) -> str:
     """Run our consumer-groups command, and return its output."""
     done = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
+def test_our_command_lists_describes_resets_and_deletes(cluster: Nodes) -> None:
     left(cluster, "reported", RECORDS)
     assert "reported" in ours(cluster, "--list").splitlines()
     assert ["reported", "Empty"] in [line.split() for line in ours(cluster, "--list", "--state", "empty").splitlines()]
@@ -191,7 +160,7 @@ def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
     assert (gone.returncode, gone.stderr) == (1, "Error: Consumer group 'reported' does not exist.\n")
 
 
-def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
+def test_an_active_group_is_described_and_left_alone(cluster: Nodes) -> None:
     member = consumer(cluster, "active", **{"client.id": "me"})
     member.subscribe([TOPIC])
     until(lambda: member.poll(0.05) or member.assignment(), what="it has a part", timeout=40)
@@ -206,7 +175,7 @@ def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
     member.close()
 
 
-def test_kafkas_own_tool_prints_the_same(cluster: Three, apache_jars: Path) -> None:
+def test_kafkas_own_tool_prints_the_same(cluster: Nodes, apache_jars: Path) -> None:
     left(cluster, "compared", 100)
     tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -227,12 +196,3 @@ def test_kafkas_own_tool_prints_the_same(cluster: Three, apache_jars: Path) -> N
     assert committed(cluster, "compared") == 15
     assert "successful" in str(theirs("--delete", "--group", "compared"))
     assert "compared" not in ours(cluster, "--list").splitlines()
-
-
-@pytest.mark.soak
-@pytest.mark.long
-def test_the_record_of_all_this_replays(cluster: Three) -> None:
-    for node in NODES:
-        assert cluster.nodes[node].stop() == 0
-    replayed = run_ours("replay", str(cluster.place))
-    assert replayed.returncode == 0, replayed.stdout

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from actors.core.topic.topic_name import GROUP_METADATA
 from tests.cluster.group_members import MAKES, come_back, share_and_take_over
 from tests.cluster.java_member import JavaMember
-from tests.cluster.three import Three
+from tests.cluster.nodes import Nodes
 from tests.waiting import until
 
 pytestmark = pytest.mark.apache
@@ -32,14 +32,14 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Three]:
-    with Three.running(tmp_path_factory.mktemp("java"), {APACHE: apache_jars}, **SETTINGS) as three:
+def cluster(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Nodes]:
+    with Nodes.running(tmp_path_factory.mktemp("java"), {APACHE: apache_jars}, **SETTINGS) as three:
         three.create(TOPIC, PARTITIONS)
         produce(three)
         yield three
 
 
-def produce(cluster: Three, count: int = RECORDS) -> None:
+def produce(cluster: Nodes, count: int = RECORDS) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for number in range(count):
         producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
@@ -61,7 +61,7 @@ def continued(read: list[dict[str, int]]) -> Iterator[tuple[dict[str, int], int]
 
 
 def test_members_go_on_from_what_is_committed_when_their_coordinator_is_killed(
-    cluster: Three, apache_jars: Path, tmp_path: Path
+    cluster: Nodes, apache_jars: Path, tmp_path: Path
 ) -> None:
     """After a kill of the coordinator, two static members read on without a gap or a repeated record.
 
@@ -87,8 +87,8 @@ def test_members_go_on_from_what_is_committed_when_their_coordinator_is_killed(
         assert members[2].assigned == members[1].assigned
         assert len(list(members[0].events("partitions_assigned"))) == rebalances
 
-        until(lambda: cluster.in_sync(GROUP_METADATA, 1), what="in sync", timeout=60, ignore=(Exception,))
-        coordinator = cluster.state(GROUP_METADATA, 0)["leader"]
+        until(lambda: cluster.in_sync(GROUP_METADATA), what="in sync", timeout=60, ignore=(Exception,))
+        coordinator = cluster.zk.state_of(GROUP_METADATA)["leader"]
         cluster.kill(coordinator)
         produce(cluster)
         until(lambda: together([each.read_to for each in members]) == 2 * RECORDS, what="all is read", timeout=60)
@@ -107,7 +107,7 @@ def test_members_go_on_from_what_is_committed_when_their_coordinator_is_killed(
             each.kill()
 
 
-def test_a_joining_member_does_not_stop_the_others(cluster: Three, apache_jars: Path, tmp_path: Path) -> None:
+def test_a_joining_member_does_not_stop_the_others(cluster: Nodes, apache_jars: Path, tmp_path: Path) -> None:
     """In a cooperative rebalance, a member with four partitions that keeps two revokes the other two only."""
 
     def member(place: str) -> JavaMember:
@@ -131,6 +131,6 @@ def test_a_joining_member_does_not_stop_the_others(cluster: Three, apache_jars: 
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_other_clients_members_do_so_too(cluster: Three, make: str) -> None:
+def test_other_clients_members_do_so_too(cluster: Nodes, make: str) -> None:
     share_and_take_over(cluster, make, TOPIC, PARTITIONS, "cooperative-sticky")
     come_back(cluster, make, TOPIC)

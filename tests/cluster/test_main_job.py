@@ -62,10 +62,6 @@ def states(zk: PatientZooKeeperClient) -> dict[str, bytes]:
     return found
 
 
-def controller(zk: PatientZooKeeperClient) -> int:
-    return int(json.loads(zk.get("/controller")[0])["brokerid"])
-
-
 def live_has_leader(zk: PatientZooKeeperClient, dead: int) -> dict[str, bytes] | None:
     """Return the states if each partition with a live replica in its ISR has a live leader; else None."""
     seen = states(zk)
@@ -84,13 +80,10 @@ def job(tmp_path_factory: pytest.TempPathFactory, kcat: str) -> Iterator[Job]:
     port = free_ports(3)[0]
     cluster, line = start_up(seen.directory, place / "up.log", "--brokers", "3", "--port", str(port))
     children = [cluster]
-    zk = PatientZooKeeperClient(line["zookeeper"])
     try:
-        zk.start(20)
-        _work(seen, place, line, zk, children)
+        with PatientZooKeeperClient.opened(line["zookeeper"]) as zk:
+            _work(seen, place, line, zk, children)
     finally:
-        zk.stop()
-        zk.close()
         for child in reversed(children[1:]):
             child.stop()
         seen.exit_code = cluster.stop()
@@ -104,9 +97,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: PatientZooKeeperClie
         *("topics", "--zookeeper", connect, "--create", "--topic", "made", "--partitions", "6"),
         *("--replication-factor", "3"),
     )
-    assignment = {"version": 2, "partitions": ADMIN_ASSIGNMENT, "adding_replicas": {}, "removing_replicas": {}}
-    zk.create("/config/topics/admin", b'{"version":1,"config":{}}')
-    zk.create("/brokers/topics/admin", json.dumps(assignment).encode())
+    zk.create_topic("admin", ADMIN_ASSIGNMENT)
     seen.before = until(lambda: states(zk), lambda s: len(s) == 9, "leaders of both topics", ignore=(Exception,))
     reported = time.time()
 
@@ -124,7 +115,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: PatientZooKeeperClie
     seen.kafka_python = consumer.topics()
     consumer.close()
 
-    seen.killed, epoch = controller(zk), int(zk.get("/controller_epoch")[0])
+    seen.killed, epoch = zk.controller, int(zk.get("/controller_epoch")[0])
     segments = seen.directory / f"node-{seen.killed}" / "data.trace"
     until(
         lambda: max(file.stat().st_mtime for file in segments.rglob("*.trace.zst")) > reported + FLUSHED,

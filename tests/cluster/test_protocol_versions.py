@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from messages.apis.metadata import MetadataRequest
+from tests.cluster.nodes import NODES, Nodes
 from tests.cluster.processes import run_ours
-from tests.cluster.three import NODES, Three
 from tests.waiting import until
 from tests.wire_client import WireClient
 
@@ -21,9 +21,9 @@ PARTITIONS = 3
 pytestmark = [pytest.mark.apache, pytest.mark.soak, pytest.mark.long]
 
 
-def ids(three: Three, topic: str) -> set[str]:
+def ids(three: Nodes, topic: str) -> set[str]:
     """Return the topic's ids in ZooKeeper, in the metadata of each node, and in the folders of its partitions."""
-    found = {json.loads(three.zk.get(f"/brokers/topics/{topic}")[0])["topic_id"]}
+    found = {three.zk.value(f"/brokers/topics/{topic}")["topic_id"]}
     for node in NODES:
         with WireClient("127.0.0.1", three.ports[node]) as client:
             found |= {each.topic_id for each in client.call(MetadataRequest(10, (topic,))).topics}  # type: ignore[attr-defined]
@@ -32,7 +32,7 @@ def ids(three: Three, topic: str) -> set[str]:
     return found
 
 
-def write(three: Three, topic: str) -> None:
+def write(three: Nodes, topic: str) -> None:
     """Write ten records to each partition, each acknowledged by all replicas."""
     producer = Producer({"bootstrap.servers": three.bootstrap, "acks": "all"})
     errors: list[object] = []
@@ -45,10 +45,10 @@ def write(three: Three, topic: str) -> None:
 @pytest.mark.parametrize("controller", [0, APACHE])
 def test_topic_ids_and_isr_changes_at_2_8(tmp_path: Path, apache_jars: Path, controller: int) -> None:
     settings = {"inter__broker__protocol__version": "2.8", "replica__lag__time__max__ms": 3000}
-    with Three.running(tmp_path, {APACHE: apache_jars}, **settings) as three:
+    with Nodes.running(tmp_path, {APACHE: apache_jars}, **settings) as three:
 
         def is_controller() -> bool:
-            if json.loads(three.zk.get("/controller")[0])["brokerid"] == controller:
+            if three.zk.controller == controller:
                 return True
             three.zk.delete("/controller")
             return False
@@ -58,8 +58,8 @@ def test_topic_ids_and_isr_changes_at_2_8(tmp_path: Path, apache_jars: Path, con
         admin = AdminClient({"bootstrap.servers": three.bootstrap})
         for created in admin.create_topics([NewTopic("by-request", PARTITIONS, 3)]).values():
             created.result(30)
-        until(lambda: three.in_sync("by-request", PARTITIONS), what="in sync", ignore=(Exception,))
-        assert {three.state("by-request", number)["leader"] for number in range(PARTITIONS)} == {*NODES}
+        until(lambda: three.in_sync("by-request"), what="in sync", ignore=(Exception,))
+        assert {*three.zk.leaders("by-request").values()} == {*NODES}
         before = until(  # Apache's broker writes partition.metadata in the background
             lambda: [ids(three, topic) for topic in ("by-znode", "by-request")],
             lambda seen: [len(each) for each in seen] == [1, 1],
@@ -73,7 +73,7 @@ def test_topic_ids_and_isr_changes_at_2_8(tmp_path: Path, apache_jars: Path, con
             three.kill(node)
 
             def isrs() -> list[list[int]]:
-                return [sorted(three.state("by-request", number)["isr"]) for number in range(PARTITIONS)]
+                return [sorted(state["isr"]) for state in three.zk.states("by-request").values()]
 
             until(isrs, lambda seen, others=others: seen == [others] * PARTITIONS, "the killed node is out")
             write(three, "by-request")
@@ -82,11 +82,11 @@ def test_topic_ids_and_isr_changes_at_2_8(tmp_path: Path, apache_jars: Path, con
         write(three, "by-request")
         assert [ids(three, topic) for topic in ("by-znode", "by-request")] == before
         until(
-            lambda: [len(three.logs("by-request", f"{number}")) for number in range(PARTITIONS)],
+            lambda: [len(three.logs("by-request", number)) for number in range(PARTITIONS)],
             lambda seen: seen == [1] * PARTITIONS,
             "equal logs",
         )
-        assert json.loads(three.zk.get("/controller")[0])["brokerid"] == controller
+        assert three.zk.controller == controller
 
 
 GROWN_BY_TOOL, GROWN, MOVED, DELETED = "grown-by-tool", "grown", "moved", "deleted"
@@ -96,11 +96,11 @@ GROWN_BY_TOOL, GROWN, MOVED, DELETED = "grown-by-tool", "grown", "moved", "delet
 def test_a_tree_of_3_9_keeps_its_ids_at_2_6(tmp_path: Path, apache_jars: Path, ours: bool) -> None:
     """Apache's brokers at 3.9 write the tree and the logs; then nodes of ours, or Apache's again, continue at 2.6."""
     apache = dict.fromkeys(NODES, apache_jars)
-    with Three.running(tmp_path, apache, inter__broker__protocol__version="3.9") as three:
+    with Nodes.running(tmp_path, apache, inter__broker__protocol__version="3.9") as three:
 
         def topic_nodes() -> dict[str, dict[str, object]]:
             names = sorted(name for name in three.zk.get_children("/brokers/topics") if not name.startswith("_"))
-            return {name: json.loads(three.zk.get(f"/brokers/topics/{name}")[0]) for name in names}
+            return {name: three.zk.value(f"/brokers/topics/{name}") for name in names}
 
         admin = AdminClient({"bootstrap.servers": three.bootstrap})
         topics = [NewTopic(name, 1, replica_assignment=[[0, 1]]) for name in (GROWN_BY_TOOL, GROWN, MOVED, DELETED)]
@@ -114,7 +114,7 @@ def test_a_tree_of_3_9_keeps_its_ids_at_2_6(tmp_path: Path, apache_jars: Path, o
         three.settings = {"inter__broker__protocol__version": "2.6"}
         for node in NODES:
             three.start(node)
-        until(lambda: three.state(MOVED, 0), lambda state: len(state["isr"]) == 2, "the replicas are in sync", 60)
+        until(lambda: three.zk.state_of(MOVED), lambda state: len(state["isr"]) == 2, "the replicas are in sync", 60)
 
         options = ("--zookeeper", three.connect, "--alter", "--topic", GROWN_BY_TOOL, "--partitions", "2")
         assert run_ours("topics", *options).returncode == 0

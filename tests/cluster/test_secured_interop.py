@@ -80,7 +80,7 @@ class Secured:
             self.nodes.append(start(folder / str(id), id, 0, where, **self._settings(id)))
             until(lambda: self.zk.exists("/controller"), what="a controller", timeout=120)
         until(lambda: len(self.zk.get_children("/brokers/ids")) == len(kinds), what="the brokers", timeout=120)
-        assert json.loads(self.zk.get("/controller")[0])["brokerid"] == 0
+        assert self.zk.controller == 0
         admin = confluent_kafka.admin.AdminClient(self.librdkafka("PLAIN"))
         topics = [confluent_kafka.admin.NewTopic(name, 3, 3) for name in ("t", "copies")]
         for made in admin.create_topics(topics, operation_timeout=60).values():

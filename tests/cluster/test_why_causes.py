@@ -24,8 +24,8 @@ from messages.facts.trace_facts import gather
 from messages.trace.files.runs import find_runs
 from tests.cluster import causes
 from tests.cluster.causes import Stage
+from tests.cluster.nodes import Nodes
 from tests.cluster.processes import OurNode, free_ports
-from tests.cluster.three import Three
 from tests.facts.test_no_contradiction import contradictions
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -148,7 +148,7 @@ def test_readers_of_the_causes_agree(lived: tuple[Path, Moments]) -> None:
 class Processes(NamedTuple):
     """Three nodes, and a fourth one whose link to ZooKeeper the test can cut."""
 
-    three: Three
+    three: Nodes
     link: Proxy
     fourth: OurNode
     port: int
@@ -160,7 +160,7 @@ class Processes(NamedTuple):
     def seen(self) -> list[int]:
         """Return the live brokers in the controller's metadata; none if the controller does not respond."""
         try:
-            controller = json.loads(self.three.zk.get("/controller")[0])["brokerid"]
+            controller = self.three.zk.controller
             port = self.three.ports[controller] if controller < len(self.three.ports) else self.port
             with WireClient("127.0.0.1", port, timeout=1.0) as wire:
                 return [each.id for each in wire.call(MetadataRequest(8, ())).brokers]
@@ -178,7 +178,7 @@ class Processes(NamedTuple):
 
 def delete_the_controller_znode(here: Processes) -> None:
     epoch = here.three.zk.get("/controller_epoch")[0]
-    controller = json.loads(here.three.zk.get("/controller")[0])["brokerid"]
+    controller = here.three.zk.controller
     here.three.zk.delete("/controller")
     until(lambda: here.three.zk.get("/controller_epoch")[0] != epoch, what="another term")
     running = here.three.nodes.get(controller, here.fourth)
@@ -224,7 +224,7 @@ WITH_ZOOKEEPER = (
 def processes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
     """Run the scripts on processes, and return the folder of their traces and the end time of each script."""
     folder, moments = tmp_path_factory.mktemp("processes"), dict[str, dict[str, Any]]()
-    with Three.running(folder, zookeeper__session__timeout__ms=SESSION_MS) as three:
+    with Nodes.running(folder, zookeeper__session__timeout__ms=SESSION_MS) as three:
         link = Proxy(int(three.connect.rpartition(":")[2]))
         settings = {"zookeeper__session__timeout__ms": SESSION_MS}
         [port] = free_ports(1)

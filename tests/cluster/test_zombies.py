@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from kazoo.exceptions import NoNodeError
 
@@ -20,93 +17,63 @@ from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaReq
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import TopicPartition
 from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from tests.cluster.nodes import Nodes
 from tests.cluster.processes import OurNode, free_ports
 from tests.waiting import until
 from tests.wire_client import WireClient
-from tests.zookeeper_client import PatientZooKeeperClient
-from zk_bridge.embedded import EmbeddedZooKeeper
-
-
-@attrs.define
-class Pair:
-    """Two nodes, each of which is a broker and can be the controller."""
-
-    place: Path
-    connect: str
-    zk: PatientZooKeeperClient
-    ports: list[int]
-    nodes: list[OurNode]
-
-    @property
-    def controller(self) -> int:
-        return int(json.loads(self.zk.get("/controller")[0])["brokerid"])
-
-    @property
-    def epoch(self) -> int:
-        return int(self.zk.get("/controller_epoch")[0])
-
-    def broker_epoch(self, node: int) -> int:
-        return int(self.zk.exists(f"/brokers/ids/{node}").czxid)
-
-    def state(self, topic: str) -> tuple[dict[str, Any], int]:
-        """Return the state of partition 0 and the version of its znode."""
-        data, stat = self.zk.get(f"/brokers/topics/{topic}/partitions/0/state")
-        return json.loads(data), stat.version
-
-    def create(self, topic: str, *replicas: int) -> dict[str, Any]:
-        assignment = {"version": 2, "partitions": {"0": replicas}, "adding_replicas": {}, "removing_replicas": {}}
-        self.zk.create(f"/brokers/topics/{topic}", json.dumps(assignment).encode())
-        return until(lambda: self.state(topic)[0], what=f"{topic} is led", ignore=(NoNodeError,), timeout=30)
-
-    def ask(self, node: int, request: Any) -> Any:
-        with WireClient("127.0.0.1", self.ports[node]) as client:
-            return client.call(request)
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    tmp_path = tmp_path_factory.mktemp("pair")
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
-    server.start()
-    connect = f"127.0.0.1:{server.port}"
-    zk = PatientZooKeeperClient(connect)
-    zk.start(20)
-    made = Pair(tmp_path, connect, zk, free_ports(3), [])
-    try:
-        for node in (0, 1):
-            made.nodes.append(OurNode(tmp_path / f"{node}", node, made.ports[node], connect))
-            until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"{node} registered", timeout=30)
-        until(lambda: zk.exists("/controller"), what="a controller", timeout=20)
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Run two nodes, each of which is a broker and can be the controller."""
+    with Nodes.running(tmp_path_factory.mktemp("pair"), ids=(0, 1)) as made:
         yield made
-    finally:
-        for running in made.nodes:
-            running.kill()
-        zk.stop()
-        zk.close()
-        server.stop()
 
 
-def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pair: Pair) -> None:
-    paused, other = pair.controller, 1 - pair.controller
-    old_epoch, old_registration = pair.epoch, pair.broker_epoch(paused)
-    pair.create("old", other, paused)
+def epoch_of(pair: Nodes) -> int:
+    """Return the controller epoch."""
+    return int(pair.zk.get("/controller_epoch")[0])
+
+
+def registration_of(pair: Nodes, node: int) -> int:
+    """Return the broker epoch. Raises AttributeError if the broker is not registered."""
+    return int(pair.zk.exists(f"/brokers/ids/{node}").czxid)
+
+
+def asked(pair: Nodes, node: int, request: Any) -> int:
+    """Send a request to a node, and return the response's error code."""
+    with WireClient("127.0.0.1", pair.ports[node]) as client:
+        return int(client.call(request).error_code)
+
+
+def versioned(pair: Nodes, topic: str) -> tuple[bytes, int]:
+    """Return the state of partition 0 and the version of its znode."""
+    data, stat = pair.zk.get(f"/brokers/topics/{topic}/partitions/0/state")
+    return data, stat.version
+
+
+def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pair: Nodes) -> None:
+    paused, other = pair.zk.controller, 1 - pair.zk.controller
+    old_epoch, old_registration = epoch_of(pair), registration_of(pair, paused)
+    pair.create("old", {0: [other, paused]})
     pair.nodes[paused].send(signal.SIGSTOP)
-    until(lambda: pair.controller == other, what="the other is elected", timeout=30, ignore=(NoNodeError,))
-    assert pair.create("meanwhile", other)["controller_epoch"] == old_epoch + 1
-    before = {topic: pair.state(topic) for topic in ("old", "meanwhile")}
+    until(lambda: pair.zk.controller == other, what="the other is elected", timeout=30, ignore=(NoNodeError,))
+    pair.create("meanwhile", {0: [other]})
+    assert pair.zk.state_of("meanwhile")["controller_epoch"] == old_epoch + 1
+    before = versioned(pair, "meanwhile")
     pair.nodes[paused].send(signal.SIGCONT)
     until(
-        lambda: pair.broker_epoch(paused) > old_registration,
+        lambda: registration_of(pair, paused) > old_registration,
         what="it registers anew",
         timeout=30,
         ignore=(AttributeError,),
     )
-    in_sync = lambda: set(pair.state("old")[0]["isr"]) == {0, 1}  # noqa: E731
-    until(in_sync, what="it follows again", timeout=30)
-    assert (pair.controller, pair.epoch) == (other, old_epoch + 1)
-    assert pair.state("meanwhile") == before["meanwhile"], "it wrote nothing of what it had not seen"
-    assert pair.state("old")[0]["leader"] == other
-    led = pair.create("afterwards", paused, other)
+    until(lambda: pair.in_sync("old"), what="it follows again", timeout=30)
+    assert (pair.zk.controller, epoch_of(pair)) == (other, old_epoch + 1)
+    assert versioned(pair, "meanwhile") == before, "it wrote nothing of what it had not seen"
+    assert pair.zk.state_of("old")["leader"] == other
+    pair.create("afterwards", {0: [paused, other]})
+    led = pair.zk.state_of("afterwards")
     assert (led["leader"], led["controller_epoch"], set(led["isr"])) == (paused, old_epoch + 1, {0, 1})
 
     # Late requests: with the old controller epoch, and with the broker epoch before a new registration.
@@ -114,7 +81,7 @@ def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pa
     lead = LeaderAndIsrPartitionState(there, old_epoch, paused, 90, (paused,), 90, (paused, other))
     stop = StopReplicaPartitionState(there, 90, True)
     for node, epoch, registration, code in (
-        (other, old_epoch, pair.broker_epoch(other), STALE_CONTROLLER_EPOCH),
+        (other, old_epoch, registration_of(pair, other), STALE_CONTROLLER_EPOCH),
         (paused, old_epoch + 1, old_registration, STALE_BROKER_EPOCH),
     ):
         for request in (
@@ -122,22 +89,22 @@ def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pa
             StopReplicaRequest(3, paused, epoch, registration, (stop,)),
             UpdateMetadataRequest(6, paused, epoch, registration, (), ()),
         ):
-            assert pair.ask(node, request).error_code == code, request
-    good = UpdateMetadataRequest(6, other, old_epoch + 1, pair.broker_epoch(paused), (), ())
-    assert pair.ask(paused, attrs.evolve(good)).error_code == NONE  # type: ignore[misc]
-    assert pair.state("old")[0]["leader"] == other
+            assert asked(pair, node, request) == code, request
+    good = UpdateMetadataRequest(6, other, old_epoch + 1, registration_of(pair, paused), (), ())
+    assert asked(pair, paused, good) == NONE
+    assert pair.zk.state_of("old")["leader"] == other
 
 
-def test_a_brokers_double_is_turned_away_and_a_bounced_one_is_another(pair: Pair) -> None:
-    double = OurNode(pair.place / "double", 0, pair.ports[2], pair.connect)
-    registration = pair.broker_epoch(0)
+def test_a_brokers_double_is_turned_away_and_a_bounced_one_is_another(pair: Nodes) -> None:
+    double = OurNode(pair.place / "double", 0, *free_ports(1), pair.connect)
+    registration = registration_of(pair, 0)
     assert double.process.wait(60) != 0
     assert "another broker with this id runs" in double.output
-    assert pair.broker_epoch(0) == registration and pair.create("t", 0, 1)["leader"] == 0
+    assert registration_of(pair, 0) == registration
+    pair.create("t", {0: [0, 1]})
+    assert pair.zk.state_of("t")["leader"] == 0
 
     pair.nodes[0].kill()
-    until(lambda: not pair.zk.exists("/brokers/ids/0"), what="its session is over", timeout=30)
-    pair.nodes[0] = OurNode(pair.place / "0", 0, pair.ports[0], pair.connect)
-    until(lambda: pair.broker_epoch(0) > registration, what="back", timeout=60, ignore=(AttributeError,))
-    led = lambda: pair.state("t")[0]["leader"] in (0, 1) and set(pair.state("t")[0]["isr"]) == {0, 1}  # noqa: E731
-    until(led, what="t is whole again", timeout=60)
+    pair.start(0)
+    assert registration_of(pair, 0) > registration
+    until(lambda: pair.in_sync("t"), what="t is whole again", timeout=60)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import attrs
-import pytest
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import Running, free_ports, properties, run_ours, start_up
@@ -19,63 +14,36 @@ from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 
-@attrs.define
-class Cluster:
-    """Two nodes on a ZooKeeper server that the test can stop."""
-
-    directory: Path
-    server: EmbeddedZooKeeper
-    zk: PatientZooKeeperClient
-    nodes: dict[int, int]
-    """Node id -> process id."""
-
-    def create(self, topic: str, replicas: list[int]) -> dict[str, Any]:
-        """Create a topic of one partition by its znodes, and return its first state."""
-        assignment = {"version": 2, "partitions": {"0": replicas}, "adding_replicas": {}, "removing_replicas": {}}
-        self.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
-        self.zk.create(f"/brokers/topics/{topic}", json.dumps(assignment).encode())
-        return until(lambda: self.state(topic), what=f"{topic} has a leader", ignore=(NoNodeError,))
-
-    def state(self, topic: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/0/state")[0])
-        return found
-
-    def epochs(self) -> dict[int, int]:
-        """Return the broker epochs: the czxid of each registration."""
-        return {id: self.zk.exists(f"/brokers/ids/{id}").czxid for id in self.nodes}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
-    connect = f"127.0.0.1:{zookeeper.port}"
-    up, line = start_up(
-        tmp_path / "cluster", tmp_path / "up.log", "--brokers", "2", "--port", "0", "--zookeeper", connect
-    )
-    zk = PatientZooKeeperClient(connect)
+def test_a_restart_of_zookeeper_loses_no_session_and_no_watch(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+    connect, folder = zookeeper.connect_string, tmp_path / "cluster"
+    options = ("--brokers", "2", "--port", "0", "--zookeeper", connect)
+    up, _ = start_up(folder, tmp_path / "up.log", *options)
     try:
-        zk.start(20)
-        yield Cluster(tmp_path / "cluster", zookeeper, zk, {node["id"]: node["pid"] for node in line["brokers"]})
+        with PatientZooKeeperClient.opened(connect) as zk:
+
+            def epochs() -> tuple[int, int, bytes]:
+                """Return the broker epochs, which are the czxids of the registrations, and the controller epoch."""
+                first, second = (zk.exists(f"/brokers/ids/{id}").czxid for id in (0, 1))
+                return first, second, zk.get("/controller_epoch")[0]
+
+            def lead(topic: str, *replicas: int) -> dict[int, int]:
+                zk.create_topic(topic, {0: replicas})
+                return until(lambda: zk.leaders(topic), what=f"{topic} has a leader", ignore=(NoNodeError,))
+
+            lead("before", 0, 1)
+            before = epochs()
+            zookeeper.stop()
+            zookeeper.start()
+            until(lambda: zk.connected, what="reconnected")
+            assert lead("after", 1, 0) == {0: 1}
+            assert epochs() == before
+            zk.create("/admin/delete_topics/before")
+            until(lambda: not zk.exists("/admin/delete_topics/before"), what="the deletion watch is armed")
+            assert not zk.exists("/brokers/topics/before")
     finally:
-        zk.stop()
-        zk.close()
         up.stop()
-    replayed = run_ours("replay", str(tmp_path / "cluster"))
-    assert replayed.returncode == 0, replayed.stdout
-    assert "2 runs" in replayed.stdout
-
-
-def test_a_restart_of_zookeeper_loses_no_session_and_no_watch(cluster: Cluster) -> None:
-    cluster.create("before", [0, 1])
-    epochs, controller_epoch = cluster.epochs(), cluster.zk.get("/controller_epoch")[0]
-    cluster.server.stop()
-    cluster.server.start()
-    until(lambda: cluster.zk.connected, what="reconnected")
-    assert cluster.create("after", [1, 0])["leader"] == 1
-    assert cluster.epochs() == epochs
-    assert cluster.zk.get("/controller_epoch")[0] == controller_epoch
-    cluster.zk.create("/admin/delete_topics/before")
-    until(lambda: not cluster.zk.exists("/admin/delete_topics/before"), what="the deletion watch is armed")
-    assert not cluster.zk.exists("/brokers/topics/before")
+    replayed = run_ours("replay", str(folder))
+    assert replayed.returncode == 0 and "2 runs" in replayed.stdout, replayed.stdout
 
 
 UNGUARDED = """

@@ -7,13 +7,13 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import run_ours, start_up
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class ProcessCluster:
         self._up, line = start_up(self._directory, directory / "up.log", *options)
         self._zookeeper: str = line["zookeeper"]
         self.bootstrap_servers = ",".join(f"{broker['host']}:{broker['port']}" for broker in line["brokers"])
-        self._zk = KazooClient(self._zookeeper)
+        self._zk = PatientZooKeeperClient(self._zookeeper)
         self._zk.start(20)
 
     def __enter__(self) -> ProcessCluster:
@@ -42,7 +42,7 @@ class ProcessCluster:
         sizes = ("--partitions", str(partitions), "--replication-factor", str(replication_factor or 3))
         done = run_ours("topics", "--zookeeper", self._zookeeper, "--create", "--topic", topic, *sizes)
         assert done.returncode == 0, done.stderr
-        self.wait_for(lambda: all(self._state(topic, n) for n in range(partitions)))
+        until(lambda: self._zk.states(topic), ignore=(NoNodeError,))
 
     def stop_broker(self, broker_id: int) -> None:
         self._signal(broker_id, signal.SIGTERM)
@@ -75,27 +75,20 @@ class ProcessCluster:
 
     @property
     def controller_id(self) -> int | None:
-        found = self._read("/controller")
-        return None if found is None else int(found["brokerid"])
+        try:
+            return self._zk.controller
+        except NoNodeError:
+            return None
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        leader = int(self._state(topic, partition)["leader"])
+        leader = int(self._zk.state_of(topic, partition)["leader"])
         return None if leader < 0 else leader
 
     def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        return [int(id) for id in self._state(topic, partition)["isr"]]
+        return [int(id) for id in self._zk.state_of(topic, partition)["isr"]]
 
     def wait_for(self, condition: Callable[[], T], timeout: float = 30.0) -> T:
         return until(condition, timeout=timeout)
-
-    def _state(self, topic: str, partition: int) -> Any:
-        return self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
-
-    def _read(self, path: str) -> Any:
-        try:
-            return json.loads(self._zk.get(path)[0])
-        except NoNodeError:
-            return None
 
     def _registered(self, broker_id: int) -> bool:
         return self._zk.exists(f"/brokers/ids/{broker_id}") is not None

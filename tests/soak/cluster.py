@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import time
@@ -18,7 +17,7 @@ from tests.cluster.processes import OurNode, free_ports
 from tests.soak import load
 from tests.soak.cluster_state import ClusterState, look, problems
 from tests.waiting import until
-from tests.zookeeper_client import PatientZooKeeperClient
+from tests.zookeeper_client import PatientZooKeeperClient, topic_data
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 NODES = 4
@@ -130,24 +129,11 @@ class Soak:
         self, topic: str, partitions: list[list[int]], new: bool, config: dict[str, str] | None = None
     ) -> None:
         """Write a topic's znodes as Kafka's admin tools do."""
-        data = {
-            "version": 2,
-            "partitions": {str(number): replicas for number, replicas in enumerate(partitions)},
-            "adding_replicas": {},
-            "removing_replicas": {},
-        }
-        text = json.dumps(data).encode()
-
-        def create() -> None:
-            write = self.zk.transaction()
-            write.create(f"/config/topics/{topic}", json.dumps({"version": 1, "config": config or {}}).encode())
-            write.create(f"/brokers/topics/{topic}", text)
-            write.commit()
-
+        replicas = dict(enumerate(partitions))
         if new:  # if the response comes too late, the retry finds the existing topic
-            self.zk.retry(create)
+            self.zk.retry(self.zk.create_topic, topic, replicas, **(config or {}))
         else:
-            self.zk.retry(self.zk.set, f"/brokers/topics/{topic}", text)
+            self.zk.retry(self.zk.set, f"/brokers/topics/{topic}", topic_data(replicas))
 
     # ---------------------------------------------------------------------------------------------- records
 
@@ -245,7 +231,7 @@ def create(soak: Soak) -> None:
 def grow(soak: Soak) -> None:
     """Add one to three partitions to a topic."""
     for topic in soak.chance.sample(soak.topics, min(1, len(soak.topics))):
-        read = json.loads(soak.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]
+        read = soak.zk.value(f"/brokers/topics/{topic}")["partitions"]
         partitions = [read[str(number)] for number in range(len(read))] + soak.assignment(soak.chance.randint(1, 3))
         soak.say(f"grow {topic} to {len(partitions)}")
         soak.write_topic(topic, partitions, new=False)

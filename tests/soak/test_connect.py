@@ -23,8 +23,8 @@ from messages.wire.batch_records import records
 from messages.wire.record_batch import whole_batches
 from tests.cluster.apache_java import apache_java
 from tests.cluster.exactly_once import COUNTS, LINES, PARTITIONS, SETTINGS, WordCounter, committed, restart
+from tests.cluster.nodes import NODES, Nodes
 from tests.cluster.processes import ON_THE_CONSOLE, Running, free_ports, properties
-from tests.cluster.three import NODES, Three
 from tests.waiting import until
 
 KILLS = 6
@@ -80,7 +80,7 @@ class Program(Running):
 class Programs:
     """The three programs of a cluster, by name; `start` also starts a killed one again."""
 
-    def __init__(self, cluster: Three, jars: Path) -> None:
+    def __init__(self, cluster: Nodes, jars: Path) -> None:
         self.cluster = cluster
         self.jars = jars
         self.place = cluster.place / "programs"
@@ -153,7 +153,7 @@ class Programs:
         return set(self.sink.read_text().splitlines()) if self.sink.exists() else set()
 
 
-def committed_values(cluster: Three, topic: str) -> list[list[str]]:
+def committed_values(cluster: Nodes, topic: str) -> list[list[str]]:
     """Return the values of all committed records of each partition."""
     return [[value.decode() for _, value in part] for part in committed(cluster, topic).values()]
 
@@ -183,7 +183,7 @@ def test_connect_mirror_maker_and_streams_continue_from_cleaned_topics(
     faulthandler.cancel_dump_traceback_later()
     chance = random.Random(pytestconfig.getoption("soak_seed"))
     written: list[str] = []
-    with Three.running(tmp_path, **SETTINGS, **CLEANING) as cluster:
+    with Nodes.running(tmp_path, **SETTINGS, **CLEANING) as cluster:
         for topic in (LINES, COUNTS):
             cluster.create(topic, PARTITIONS)
         programs = Programs(cluster, connect_jars)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.exactly_once import SETTINGS, copy_under_kills, count_under_kills
-from tests.cluster.three import Three
+from tests.cluster.nodes import Nodes
 
 pytestmark = [pytest.mark.soak, pytest.mark.long]
 KILLS = 10
@@ -21,7 +21,7 @@ def test_a_copier_copies_exactly_once_under_many_kills(
     apaches: tuple[int, ...], tmp_path: Path, apache_jars: Path
 ) -> None:
     faulthandler.cancel_dump_traceback_later()
-    with Three.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
+    with Nodes.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
         print(dict(copy_under_kills(cluster, apache_jars, KILLS, records=2400)))
 
 
@@ -30,6 +30,6 @@ def test_streams_counts_words_exactly_once_under_many_kills(
     apaches: tuple[int, ...], tmp_path: Path, apache_jars: Path, streams_jars: Path, pytestconfig: pytest.Config
 ) -> None:
     faulthandler.cancel_dump_traceback_later()
-    with Three.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
+    with Nodes.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
         seed = pytestconfig.getoption("soak_seed")
         print(count_under_kills(cluster, apache_jars, streams_jars, KILLS, lines=300, seed=seed), "counts")

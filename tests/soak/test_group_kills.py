@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 from actors.core.topic.topic_name import GROUP_METADATA
 from messages.apis.find_coordinator import FindCoordinatorRequest
 from tests.cluster.java_member import JavaMember
-from tests.cluster.three import NODES, Three
+from tests.cluster.nodes import NODES, Nodes
 from tests.waiting import until
 from tests.wire_client import WireClient
 
@@ -189,7 +189,7 @@ def _furthest(offsets: list[Offsets]) -> Offsets:
     return found
 
 
-def committed(cluster: Three, group: str) -> Offsets:
+def committed(cluster: Nodes, group: str) -> Offsets:
     """Return the group's committed offset of each partition, as another client receives it."""
     asking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
     places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
@@ -206,7 +206,7 @@ def committed(cluster: Three, group: str) -> Offsets:
     return found
 
 
-def coordinator(cluster: Three, group: str) -> int:
+def coordinator(cluster: Nodes, group: str) -> int:
     """Return the node that is the coordinator of the group."""
 
     def asked() -> int | None:
@@ -220,12 +220,6 @@ def coordinator(cluster: Three, group: str) -> int:
     return node - 1
 
 
-def bring_back(cluster: Three, node: int) -> None:
-    """Start a killed node again after its session has ended."""
-    until(lambda: not cluster.zk.exists(f"/brokers/ids/{node}"), what="its session is over", timeout=30)
-    cluster.start(node)
-
-
 def write(producer: Producer, count: int) -> None:
     """Write `count` records, and wait until they are acknowledged."""
     for number in range(count):
@@ -233,7 +227,7 @@ def write(producer: Producer, count: int) -> None:
     assert producer.flush(60) == 0
 
 
-def inject_faults(cluster: Three, readers: list[Reader], seconds: float) -> None:
+def inject_faults(cluster: Nodes, readers: list[Reader], seconds: float) -> None:
     """Kill coordinators for this time, and check the committed offsets of each group after each kill."""
     ends, rounds = time.monotonic() + seconds, 0
     writing = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "enable.idempotence": True, "log_level": 0}
@@ -243,7 +237,7 @@ def inject_faults(cluster: Three, readers: list[Reader], seconds: float) -> None
         write(producer, A_ROUND)
         for reader in readers:
             reader.go_on(A_ROUND)
-        until(lambda: cluster.in_sync(GROUP_METADATA, 3), what="groups are in sync", timeout=60, ignore=(Exception,))
+        until(lambda: cluster.in_sync(GROUP_METADATA), what="groups are in sync", timeout=60, ignore=(Exception,))
         victim = coordinator(cluster, readers[rounds % len(readers)].group)
         cluster.nodes[victim].kill()
         for reader in readers:
@@ -257,7 +251,7 @@ def inject_faults(cluster: Three, readers: list[Reader], seconds: float) -> None
         write(producer, A_ROUND)
         for reader in readers:
             reader.go_on(A_ROUND)
-        bring_back(cluster, victim)
+        cluster.start(victim)
         rounds += 1
     lasted = time.monotonic() - ends + seconds
     for reader in readers:
@@ -275,7 +269,7 @@ def test_committed_offsets_survive_the_kills_of_their_coordinators(
     apaches: tuple[int, ...], tmp_path: Path, apache_jars: Path, pytestconfig: pytest.Config
 ) -> None:
     faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
-    with Three.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
+    with Nodes.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
         cluster.create(TOPIC, PARTITIONS)
         java = Java(apache_jars, tmp_path / "java", cluster.bootstrap)
         readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap), java]

@@ -8,45 +8,40 @@ from __future__ import annotations
 
 import faulthandler
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.processes import run_ours
-from tests.soak.trio import APACHE, OURS, Trio, inject_faults
+from tests.soak.trio import Trio, inject_faults
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 ROUNDS_IN_TEN_MINUTES = 20
 FEWEST = 3
 
-ALL_OURS = (OURS, OURS, OURS)
-ONE_OF_APACHES = (OURS, OURS, APACHE)
-
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "kinds",
+    "apaches",
     [
-        pytest.param(ALL_OURS, id="ours", marks=pytest.mark.long),
-        pytest.param(ONE_OF_APACHES, id="mixed", marks=pytest.mark.apache),
+        pytest.param((), id="ours", marks=pytest.mark.long),
+        pytest.param((2,), id="mixed", marks=pytest.mark.apache),
     ],
 )
 def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
-    kinds: Sequence[str], tmp_path: Path, request: pytest.FixtureRequest, pytestconfig: pytest.Config
+    apaches: tuple[int, ...], tmp_path: Path, request: pytest.FixtureRequest, pytestconfig: pytest.Config
 ) -> None:
-    jars = request.getfixturevalue("apache_jars") if APACHE in kinds else None
+    apache = {node: request.getfixturevalue("apache_jars") for node in apaches}
     seed, seconds = pytestconfig.getoption("soak_seed"), pytestconfig.getoption("soak_seconds")
     print(f"--soak-seed {seed}", flush=True)
     faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
     rounds = max(FEWEST, round(ROUNDS_IN_TEN_MINUTES * min(1.0, seconds / 600)))
     with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
-        with Trio.running(tmp_path / "cluster", server.connect_string, kinds, jars, random.Random(seed)) as trio:
+        with Trio.loaded(tmp_path / "cluster", server.connect_string, apache, random.Random(seed)) as trio:
             inject_faults(trio, rounds)
             trio.check()
-            for node, kind in enumerate(kinds):
-                if kind == OURS:
-                    assert "Traceback" not in trio.nodes[node].output
+            for node, running in trio.nodes.items():
+                assert node in apache or "Traceback" not in running.output
     if rounds == FEWEST:
         return  # test_soak replays a trace of similar length
     replayed = run_ours("replay", str(tmp_path / "cluster"))
