@@ -152,9 +152,9 @@ _decode: Callable[[bytes], TraceRecord] = msgspec.json.Decoder(_Row).decode  # t
 _json = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def plan_slices(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
+def plan_slices(runs: Sequence[Run], selection: Selection = ALL) -> list[Slice]:
     """Return slices of the selected runs. If a run has two copies, only one of them is read."""
-    return [each for run in select_runs(runs, selection) for each in slices(run, most)]
+    return [each for run in select_runs(runs, selection) for each in slices(run, SLICE_BYTES)]
 
 
 def select_runs(runs: Sequence[Run], selection: Selection = ALL) -> list[Run]:

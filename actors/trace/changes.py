@@ -14,6 +14,9 @@ from messages.trace.files.runs import Run, first_delivery, snapshots
 from messages.trace.files.snapshots import Snapshot
 from messages.trace.schema import DELIVERIES, TraceRecord
 
+LONGEST = 300
+"""Characters of a value's text; the rest of a longer one is left out."""
+
 
 class StateChange(NamedTuple):
     """A delivery that changed a part of a state, and the values before and after."""
@@ -135,9 +138,9 @@ def _names(base: LocalBase, actor: str | None) -> list[str]:
     return [str(ref) for ref in base.living()] if actor is None else addresses_of(base, actor)
 
 
-def value_text(value: object, longest: int = 300) -> str:
+def value_text(value: object) -> str:
     """Return a plain value in one line."""
     if value is ABSENT or value == "(an actor)":
         return str(value)
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"

@@ -133,24 +133,14 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
     return found
 
 
-def effects(
-    trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
-) -> Iterator[TraceDelivery]:
+def linked_effects(
+    trace: Trace, places: Collection[DeliveryId], event: str | None = None, polls: bool = True
+) -> Iterator[tuple[TraceDelivery, Link | None]]:
     """Yield the deliveries `places`, the controller events of class `event`, and all effects of both, by time.
 
-    The effects of an event include the deliveries on other nodes that handle the event's requests. If `event` is given
-    or `polls` is False, the search for effects stops before timers and followers' polls.
-    """
-    return (each for each, _ in linked_effects(trace, places, event, polls))
-
-
-def linked_effects(
-    trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
-) -> Iterator[tuple[TraceDelivery, Link | None]]:
-    """Yield the deliveries that `effects` yields, each with the link to its cause.
-
-    A delivery belongs to a controller's event if it has the event's id. This id exists only on the controller's node.
-    Deliveries on other nodes are found by their links.
+    Each comes with the link to its cause. If `event` is given or `polls` is False, the search for effects stops before
+    timers and followers' polls. A delivery belongs to a controller's event if it has the event's id. This id exists
+    only on the controller's node; deliveries on other nodes that handle its requests are found by their links.
     """
     links, led_to, events = CauseFinder(trace.runs), set[int](), set[int]()
     begin = {_as_number(place) for place in places}
@@ -177,7 +167,7 @@ def _effects(trace: Trace, deliveries: Iterable[TraceDelivery], filters: Deliver
     if filters.event is not None:
         _check_event(trace, filters.event)
     places = [] if filters.effects_of is None else [_place(trace, filters.origin, filters.effects_of)]
-    found = effects(trace, places, filters.event)
+    found = (each for each, _ in linked_effects(trace, places, filters.event))
     if filters.causes_of is None:
         return found
     kept = {(id(each.run), each.seq) for each in deliveries}

@@ -33,7 +33,7 @@ from messages.store import OK
 from messages.topic_deletion import DeletionPlan, DeletionSets, QueueDeletions
 from messages.trace.endings import KILLED
 from messages.trace.schema import TraceRecord
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 CONTROLLER = "ControllerActor"
 WAITING = "MetadataCacheActor."
@@ -358,25 +358,18 @@ def _refusals(
 ) -> Iterator[declarations.RequestRefused]:
     """Yield the rejected items in a controller's response, with error code and reason; `event` is the request."""
     api = type(response).__name__.removesuffix("Response")
+    results: list[tuple[TopicPartition | str, AnyMessage]] = []
     match response:
         case ControlledShutdownResponse(code, left):
             if event is not None and (code or left):
                 yield declarations.RequestRefused(place, api, int(event.about), code, "", left)
-        case AlterPartitionReassignmentsResponse():
-            for topic in response.responses:
-                for one in topic.partitions:
-                    if one.error_code != errors.NONE:
-                        partition = TopicPartition(topic.name, one.partition_index)
-                        yield declarations.RequestRefused(
-                            place, api, partition, one.error_code, one.error_message or ""
-                        )
-        case CreateTopicsResponse() | CreatePartitionsResponse():
-            for created in response.topics:
-                if created.error_code != errors.NONE:
-                    yield declarations.RequestRefused(
-                        place, api, created.name, created.error_code, created.error_message or ""
-                    )
-        case DeleteTopicsResponse():
-            for deleted in response.topics:
-                if deleted.error_code != errors.NONE:
-                    yield declarations.RequestRefused(place, api, deleted.name, deleted.error_code)
+        case AlterPartitionReassignmentsResponse(responses=topics):
+            results = [
+                (TopicPartition(each.name, one.partition_index), one) for each in topics for one in each.partitions
+            ]
+        case CreateTopicsResponse() | CreatePartitionsResponse() | DeleteTopicsResponse():
+            results = [(each.name, each) for each in response.topics]
+    for subject, result in results:
+        if result.error_code != errors.NONE:
+            why = getattr(result, "error_message", None) or ""
+            yield declarations.RequestRefused(place, api, subject, result.error_code, why)

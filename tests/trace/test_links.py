@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.public.simulated import SimulatedCluster
-from actors.trace.filters import causes, effects
+from actors.trace.filters import causes, linked_effects
 from actors.trace.links import CauseFinder, DeliveryId
 from actors.trace.reader import Trace, TraceDelivery, open_trace
 from tests.trace import cluster_life
@@ -91,7 +91,7 @@ def test_a_kill_leads_to_the_last_role_taken_on_another_node(killed: tuple[Trace
     taken = [each for each in later if role_taken(each) and each.at > session_end.at]
     other = [each for each in taken if each.node != controller]
     assert other
-    led_to = {place(trace, each) for each in effects(trace, [place(trace, session_end)])}
+    led_to = {place(trace, each) for each, _ in linked_effects(trace, [place(trace, session_end)])}
     assert {place(trace, each) for each in taken} <= led_to
     chain = causes(trace, place(trace, other[-1]))
     assert place(trace, chain[0]) == place(trace, session_end), "no recorded write ended the session"
@@ -112,7 +112,7 @@ def test_a_registration_is_the_cause_of_the_broker_change(life: Trace) -> None:
 
 
 def test_an_event_ends_with_its_requests(life: Trace) -> None:
-    found = list(effects(life, event="BrokerChange"))
+    found = [each for each, _ in linked_effects(life, [], event="BrokerChange")]
     assert {each.node for each in found} == {0, 1, 2}
     assert any(role_taken(each) for each in found)
     timers = {each.receiver.partition(".")[0] for each in found if each.kind == "timer"}
