@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -54,7 +55,7 @@ class Nodes:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def start(self, node: int) -> None:
-        """Start a node after its earlier session has ended, and wait until it is registered and has a controller."""
+        """Start a node after its earlier session has ended, and wait until it listens and there is a controller."""
         registration = f"/brokers/ids/{node}"
         until(lambda: not self.zk.exists(registration), what="its earlier session is over", timeout=30)
         place = (self.place / f"{node}", node, self.ports[node], self.connect)
@@ -63,6 +64,9 @@ class Nodes:
         else:
             self.nodes[node] = OurNode(*place, **self.settings)
         until(lambda: self.zk.exists(registration) and self.zk.exists("/controller"), what=f"node {node}", timeout=120)
+        # Apache's broker registers before it listens
+        address = "127.0.0.1", self.ports[node]
+        until(lambda: socket.create_connection(address, 5), what=f"node {node} listens", ignore=(OSError,)).close()
 
     def kill(self, node: int) -> None:
         """Kill a node, and end its session in ZooKeeper."""

@@ -81,7 +81,8 @@ def life(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Life:
             for topic, assignment in (("t", [[1, 2], [2, 1], [2, 0], [0, 1]]), ("one", [[1]]), ("gone", [[0, 2]])):
                 zk.create_topic(topic, dict(enumerate(assignment)))
                 until(lambda topic=topic: zk.states(topic), what=topic, timeout=60, ignore=(NoNodeError,))
-            assert run_ours("topics", "--zookeeper", connect, "--delete", "--topic", "gone").returncode == 0
+            delete = ("topics", "--zookeeper", connect, "--delete", "--topic", "gone")
+            until(lambda: run_ours(*delete).returncode == 0, what="the brokers know gone", timeout=60)
             until(lambda: not zk.exists("/brokers/topics/gone"), what="gone is deleted", timeout=60)
             before = zk.leaders("t")
             brokers[1].kill()

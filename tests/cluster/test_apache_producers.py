@@ -37,8 +37,7 @@ def life_of(cluster: Nodes, apache: Mapping[int, Path], ends: signal.Signals) ->
     cluster.start(0)
     if not cluster.zk.exists("/brokers/topics/t"):
         cluster.create("t", 1)
-    # Apache's broker registers before it listens
-    with until(lambda: WireClient("127.0.0.1", cluster.ports[0]), what="it listens", ignore=(OSError,)) as client:
+    with WireClient("127.0.0.1", cluster.ports[0]) as client:
         until(lambda: produced(client, batch(b"here")), lambda code: code not in NOT_YET, "led", 60)
         yield client
     cluster.nodes[0].send(ends)
