@@ -107,11 +107,10 @@ class Authorizer:
             return table.allows(principal, host, operation, resource, known, everyone)
 
         def suffices(access: Access) -> bool:
-            return (
-                bool(access.or_cluster) and allows(access.or_cluster, acls.ResourceType.CLUSTER, acls.KAFKA_CLUSTER)
-            ) or (
-                access.or_any_topic and table.allows_any(principal, host, acls.Operation.WRITE, acls.ResourceType.TOPIC)
-            )
+            if access.or_cluster and allows(access.or_cluster, acls.ResourceType.CLUSTER, acls.KAFKA_CLUSTER):
+                return True
+            write, topic = acls.Operation.WRITE, acls.ResourceType.TOPIC
+            return access.or_any_topic and table.allows_any(principal, host, write, topic)
 
         if api.access is None:
             return Judged(None, api.refusal(request, REFUSED[acls.ResourceType.CLUSTER]), None, _UNDECLARED)
@@ -168,9 +167,8 @@ def _acl_text(found: tuple[acls.AclResource, acls.Acl] | None) -> str:
         return ""
     resource, acl = found
     names = acls.znode_name(acls.Permission(acl.permission)), acls.znode_name(acls.Operation(acl.operation))
-    where = (
-        f"{acls.znode_name(acls.ResourceType(resource.type))}:{acls.PatternType(resource.pattern).name}:{resource.name}"
-    )
+    kind, pattern = acls.ResourceType(resource.type), acls.PatternType(resource.pattern)
+    where = f"{acls.znode_name(kind)}:{pattern.name}:{resource.name}"
     return f"{names[0]} {names[1]} to {acl.principal} from host {acl.host} on {where}"
 
 
