@@ -36,6 +36,17 @@ class Sentence(NamedTuple):
 Answer = list[Sentence]
 
 
+def stated(fact: declarations.Fact) -> Sentence:
+    """Return the sentence that states a fact."""
+    return Sentence(text_of(fact), fact.place)
+
+
+def because(facts: TraceFacts, fact: declarations.Fact) -> str:
+    """Return the cause of a fact as the end of a sentence; "" without one."""
+    cause = cause_of(facts, fact)
+    return "" if cause is None else f": {text_of(cause)}"
+
+
 # ----------------------------------------------------------------------------------------------------------- partition
 
 
@@ -46,7 +57,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         return []
     now, since = history[-1], histories.since_when(history, lambda state: state.leader)
     refused = refusal_of(facts, partition, now.place)
-    refusal = [] if refused is None else [Sentence(text_of(refused), refused.place)]
+    refusal = [] if refused is None else [stated(refused)]
     if now.leader != NO_LEADER:
         leads = Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)
         gone = _alive(facts, now.leader, only_gone=True)
@@ -98,19 +109,11 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if not history:
         return []
     words = "last state read from ZooKeeper" if history[-1].read else "last state"
+    grown = [history[0], *(now for before, now in itertools.pairwise(history) if before.epoch != now.epoch)]
     answer = [Sentence(f"{words}: {_wrote(history[-1])}", history[-1].place)]
-    grown = [
-        now
-        for before, now in zip([None, *history], history, strict=False)
-        if before is None or before.epoch != now.epoch
-    ]
-    for state in grown[-LAST:]:
-        answer.append(
-            Sentence(
-                f"leader epoch {state.epoch}, leader {state.leader}, ISR {ids(state.isr)}: {_wrote(state)}",
-                state.place,
-            )
-        )
+    for each in grown[-LAST:]:
+        led = f"leader epoch {each.epoch}, leader {each.leader}, ISR {ids(each.isr)}"
+        answer.append(Sentence(f"{led}: {_wrote(each)}", each.place))
     return answer
 
 
@@ -119,9 +122,8 @@ def isr_history(facts: TraceFacts, partition: TopicPartition) -> Answer:
     lines = []
     for before, after in itertools.pairwise(histories.state_history(facts, partition)):
         if set(before.isr) != set(after.isr):
-            cause = cause_of(facts, after)
-            why = f": {text_of(cause)}" if cause is not None else ""
-            lines.append(Sentence(f"{ids(before.isr)} -> {ids(after.isr)}, {_wrote(after)}{why}", after.place))
+            change = f"{ids(before.isr)} -> {ids(after.isr)}, {_wrote(after)}"
+            lines.append(Sentence(change + because(facts, after), after.place))
     return lines[-2 * LAST :]
 
 
@@ -160,17 +162,10 @@ def why_reassignment_ended(facts: TraceFacts, partition: TopicPartition) -> Answ
         origin = [broker for broker in before.replicas if broker not in before.adding]
         back = [broker for broker in before.adding if broker not in after.replicas]
         if back and set(after.replicas) - set(after.adding) <= set(origin):
-            given_up = (
-                "the reassignment was cancelled"
-                if not after.adding
-                else f"the reassignment was replaced by one to {ids(histories.target_of(after))}"
-            )
-            lines.append(
-                Sentence(
-                    f"{given_up}, and {ids(back)} were not added, by {after.event or 'an admin request'}",
-                    after.place,
-                )
-            )
+            how = f"replaced by one to {ids(histories.target_of(after))}" if after.adding else "cancelled"
+            by = after.event or "an admin request"
+            given_up = f"the reassignment was {how}, and {ids(back)} were not added, by {by}"
+            lines.append(Sentence(given_up, after.place))
     return lines[-LAST:]
 
 
@@ -181,10 +176,8 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if each.after is not None:
             lines += _outage(facts, each, each.after)
             continue
-        end = histories.end_of_record(facts).at - each.since
-        lines.append(
-            Sentence(f"{end:.3f} s without a leader until the end of the trace, since {_lost_by(each)}", each.place)
-        )
+        lasts = f"{histories.end_of_record(facts).at - each.since:.3f} s without a leader until the end of the trace"
+        lines.append(Sentence(f"{lasts}, since {_lost_by(each)}", each.place))
     return lines[-LAST:]
 
 
@@ -221,12 +214,9 @@ def _outage(facts: TraceFacts, outage: declarations.Outage, after: declarations.
     if order is not None and order.sent:
         parts.append((order.sent - after.taken, f"until broker {after.leader} received LeaderAndIsr"))
         if order.outcome is not None:
-            how = (
-                "it became leader and responded"
-                if order.outcome == errors.NONE
-                else f"it rejected the request: {name_of(order.outcome)}"
-            )
-            parts.append((order.answered - order.sent, f"until {how}"))
+            rejected = f"rejected the request: {name_of(order.outcome)}"
+            how = "became leader and responded" if order.outcome == errors.NONE else rejected
+            parts.append((order.answered - order.sent, f"until it {how}"))
     took = sum(took for took, _ in parts)
     total = f"{took:.3f} s without a leader, from {_lost_by(outage)} until broker {after.leader} led: "
     return [Sentence(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
@@ -325,7 +315,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def why_records_missing(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why records are missing."""
     cuts = facts.select(declarations.LogTruncated, partition=partition)
-    lines = [Sentence(text_of(cut), cut.place) for cut in cuts if not 0 <= cut.end <= cut.to]
+    lines = [stated(cut) for cut in cuts if not 0 <= cut.end <= cut.to]
     moved = facts.select(declarations.LogStartMoved, partition=partition)
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
@@ -333,8 +323,7 @@ def why_records_missing(facts: TraceFacts, partition: TopicPartition) -> Answer:
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
     cleaned = {each.place.node: each for each in facts.select(declarations.LogPartCleaned, partition=partition)}
-    lines += [Sentence(text_of(each), each.place) for each in moved]
-    lines += [Sentence(text_of(each), each.place) for each in cleaned.values()]
+    lines += [*map(stated, moved), *map(stated, cleaned.values())]
     return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
 
 
