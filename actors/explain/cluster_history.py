@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from actors.explain.explanations import Answer, Sentence, stated, terms
+from actors.explain.explanations import Answer, Sentence, sentence_of, terms
 from actors.explain.step_texts import text_of, times_text
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
@@ -33,7 +33,7 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 
 def list_events(facts: TraceFacts, _: None) -> Answer:
     """Return the events in order of time: process runs, controller terms, leader changes and injected faults."""
-    shown = (stated(each) for kind in SHOWN for each in facts.select(kind))
+    shown = (sentence_of(each) for kind in SHOWN for each in facts.select(kind))
     found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts), *shown)
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())

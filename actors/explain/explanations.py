@@ -36,12 +36,12 @@ class Sentence(NamedTuple):
 Answer = list[Sentence]
 
 
-def stated(fact: declarations.Fact) -> Sentence:
+def sentence_of(fact: declarations.Fact) -> Sentence:
     """Return the sentence that states a fact."""
     return Sentence(text_of(fact), fact.place)
 
 
-def because(facts: TraceFacts, fact: declarations.Fact) -> str:
+def cause_text(facts: TraceFacts, fact: declarations.Fact) -> str:
     """Return the cause of a fact as the end of a sentence; "" without one."""
     cause = cause_of(facts, fact)
     return "" if cause is None else f": {text_of(cause)}"
@@ -57,7 +57,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         return []
     now, since = history[-1], histories.since_when(history, lambda state: state.leader)
     refused = refusal_of(facts, partition, now.place)
-    refusal = [] if refused is None else [stated(refused)]
+    refusal = [] if refused is None else [sentence_of(refused)]
     if now.leader != NO_LEADER:
         leads = Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)
         gone = _alive(facts, now.leader, only_gone=True)
@@ -123,7 +123,7 @@ def isr_history(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for before, after in itertools.pairwise(histories.state_history(facts, partition)):
         if set(before.isr) != set(after.isr):
             change = f"{ids(before.isr)} -> {ids(after.isr)}, {_wrote(after)}"
-            lines.append(Sentence(change + because(facts, after), after.place))
+            lines.append(Sentence(change + cause_text(facts, after), after.place))
     return lines[-2 * LAST :]
 
 
@@ -315,7 +315,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def why_records_missing(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why records are missing."""
     cuts = facts.select(declarations.LogTruncated, partition=partition)
-    lines = [stated(cut) for cut in cuts if not 0 <= cut.end <= cut.to]
+    lines = [sentence_of(cut) for cut in cuts if not 0 <= cut.end <= cut.to]
     moved = facts.select(declarations.LogStartMoved, partition=partition)
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
@@ -323,7 +323,7 @@ def why_records_missing(facts: TraceFacts, partition: TopicPartition) -> Answer:
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
     cleaned = {each.place.node: each for each in facts.select(declarations.LogPartCleaned, partition=partition)}
-    lines += [*map(stated, moved), *map(stated, cleaned.values())]
+    lines += [*map(sentence_of, moved), *map(sentence_of, cleaned.values())]
     return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from actors.explain import client_situations, cluster_history, explanations, transaction_history
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
-from actors.explain.explanations import LAST, Answer, Sentence, because, stated
+from actors.explain.explanations import LAST, Answer, Sentence, cause_text, sentence_of
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Situation
 from actors.explain.step_texts import text_of, times_text
@@ -30,13 +30,13 @@ def _partition(text: str) -> TopicPartition:
 
 def list_facts(find: Callable[[TraceFacts, str], Sequence[Fact]]) -> Callable[[TraceFacts, str], Answer]:
     """Return a function that lists the last of these facts."""
-    return lambda facts, subject: [*map(stated, find(facts, subject)[-LAST:])]
+    return lambda facts, subject: [*map(sentence_of, find(facts, subject)[-LAST:])]
 
 
 def rebalances(facts: TraceFacts, group: str) -> Answer:
     """List the last states of the group, each with the member or timer that caused it."""
     found = facts.select(declarations.GroupStateChanged, group=group)
-    return [Sentence(each.state + because(facts, each), each.place) for each in found[-2 * LAST :]]
+    return [Sentence(each.state + cause_text(facts, each), each.place) for each in found[-2 * LAST :]]
 
 
 def refused_group_requests(facts: TraceFacts, group: str) -> list[declarations.ErrorAnswered]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from actors.explain.causes import chain_of
-from actors.explain.explanations import Sentence, stated
+from actors.explain.explanations import Sentence, sentence_of
 from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of, values_of
 from actors.explain.subjects import SUBJECTS
@@ -105,4 +105,4 @@ def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, 
         remedy = remedy_for(facts, chain[-1]) if chain else ""
         remedy = remedy or first_needed(situation.remedies, facts, seen, values)
         text = f"{text} {remedy}".rstrip()
-    return Verdict(text, tuple(map(stated, chain)))
+    return Verdict(text, tuple(map(sentence_of, chain)))
