@@ -14,7 +14,7 @@ from typing import Protocol
 
 from actors.core.security.listener_security import ListenerSecurity
 from actors.core.security.sasl_server import SaslAnswer, SaslServer, SaslState
-from messages.vocabulary import Message
+from actors.runtime import RealClock
 from messages.wire import RequestHeader, WireError, decode_request, encode_response
 from messages.wire.data_plane import Data, Piece
 
@@ -54,10 +54,9 @@ class Deadlines:
 
     def add(self, connection: Authenticated) -> None:
         """Disconnect this client in time, unless it is removed."""
-        loop = asyncio.get_running_loop()
-        self._due[connection] = loop.time() + self._seconds
+        self._due[connection] = RealClock.now() + self._seconds
         if self._timer is None:
-            self._timer = loop.call_later(self._seconds, self._end_due)
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end_due)
 
     def remove(self, connection: Authenticated) -> None:
         """Let this client stay, if it was added."""
@@ -69,8 +68,7 @@ class Deadlines:
             self._timer.cancel()
 
     def _end_due(self) -> None:
-        loop, due = asyncio.get_running_loop(), self._due
-        now = loop.time()
+        loop, due, now = asyncio.get_running_loop(), self._due, RealClock.now()
         for connection in [*takewhile(lambda each: due[each] <= now, due)]:
             del due[connection]
             connection.abort()
@@ -98,7 +96,7 @@ class SaslAuthentication:
 
     def take(self, frame: Data) -> bool:
         """Handle a frame; return False if it is an ordinary request of an authenticated client."""
-        now = asyncio.get_running_loop().time()
+        now = RealClock.now()
         if self._server is None:
             self._server = SaslServer(self._security.mechanisms, self._release)
         server = self._server
@@ -114,7 +112,7 @@ class SaslAuthentication:
             )
             return True
         try:
-            header, request = decode_request(bytes(frame))
+            header, request = decode_request(frame)
         except WireError as error:
             self._carry_out(server, SaslAnswer(None, str(error)), None)
             return True
@@ -124,7 +122,11 @@ class SaslAuthentication:
         return answer is not None
 
     def _carry_out(self, server: SaslServer, answer: SaslAnswer, header: RequestHeader | None) -> None:
-        piece = _encode(header, answer.response)
+        response = answer.response
+        if isinstance(response, bytes):
+            piece = len(response).to_bytes(4, "big") + response
+        else:
+            piece = b"" if response is None or header is None else encode_response(header, response)
         if answer.closes:
             self._connection.authentication_failed(server.mechanism, answer.closes)
             self._connection.end(piece, self._security.failure_delay if answer.fails else 0.0)
@@ -133,9 +135,3 @@ class SaslAuthentication:
             self._connection.write_now(piece)
         if answer.authenticated:
             self._connection.accept(str(server.principal), server.mechanism, server.lifetime_ms)
-
-
-def _encode(header: RequestHeader | None, response: Message | bytes | None) -> bytes:
-    if isinstance(response, bytes):
-        return len(response).to_bytes(4, "big") + response
-    return b"" if response is None or header is None else encode_response(header, response)

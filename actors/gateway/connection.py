@@ -35,6 +35,7 @@ from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.throttling import Charge, Throttle, throttle_fetch
 from actors.gateway.tls_stream import TlsSocket, TlsStream
 from actors.gateway.vault import OF_TOKENS, WITH_SECRETS, Vault
+from actors.runtime import RealClock
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import errors
 from messages.apis import API_BY_KEY, API_BY_REQUEST, APIS
@@ -355,15 +356,14 @@ class Connection:
             self._refuse_in_turn(str(error))
         finally:
             self._beginning = False
-        self._pass_on()
+        if self._begun:
+            self._pass_on()
         self._regulate()
 
     def _pass_on(self) -> None:
         """Pass the begun requests to the actors."""
-        begun = self._begun
-        if begun:
-            self._begun = _NONE_BEGUN
-            self._gateway.submit(begun[0] if len(begun) == 1 else ClientRequests(tuple(begun)))
+        begun, self._begun = self._begun, _NONE_BEGUN
+        self._gateway.submit(begun[0] if len(begun) == 1 else ClientRequests(tuple(begun)))
 
     def _is_free(self) -> bool:
         """Return whether the next request may begin (rule 1)."""
@@ -422,12 +422,12 @@ class Connection:
 
     def _charge(self, size: int) -> None:
         """Count `size` bytes that the trace records, and throttle the connection if it exceeds its rate limit."""
-        self._allowance.use(size, asyncio.get_running_loop().time())
+        self._allowance.use(size, RealClock.now())
         self._throttle_if_due()
 
     def _throttle_if_due(self) -> None:
         """Throttle the connection if it exceeds its rate limit for trace data."""
-        delay = self._allowance.delay(asyncio.get_running_loop().time())
+        delay = self._allowance.delay(RealClock.now())
         if delay:
             self._mute(delay)
 
@@ -709,10 +709,10 @@ class Connection:
         if message is None:
             answered.pieces = ()
             return
-        began = asyncio.get_running_loop().time()
+        began = RealClock.now()
         self._work(encoding_response_pieces(header, message, parts), then, self._refuse_answer)
         if throttle is not None and charge is not None:
-            throttle.charge_encoding(charge, asyncio.get_running_loop().time() - began)
+            throttle.charge_encoding(charge, RealClock.now() - began)
 
     def _charge_fetch(
         self,

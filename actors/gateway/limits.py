@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ class ConnectionCount:
         self._overrides = settings.max_connections_per_ip_overrides
         self._most_from: dict[str, int] = {}
         self._total = 0
-        self._by_address: Counter[str] = Counter()
+        self._by_address: dict[str, int] = {}
 
     def has_capacity(self, listener: str) -> bool:
         """Return whether a listener may accept another connection (rule 1)."""
@@ -114,18 +114,19 @@ class ConnectionCount:
             return (
                 f"{self._total} connections are open, the maximum for a limit of {files.limit} open files (ulimit -n)"
             )
-        if self._by_address.get(address, 0) >= self.most_from(address):
+        of_address = self._by_address.get(address, 0)
+        if of_address >= self.most_from(address):
             return f"it has {self.most_from(address)} already (max.connections.per.ip)"
         self._total += 1
-        self._by_address[address] += 1
+        self._by_address[address] = of_address + 1
         return ""
 
     def end(self, address: str) -> None:
         """Subtract a closed connection from the counts."""
         self._total -= 1
-        self._by_address[address] -= 1
-        if not self._by_address[address]:
-            del self._by_address[address]
+        left = self._by_address.pop(address) - 1
+        if left:
+            self._by_address[address] = left
 
 
 class MemoryPool:

@@ -48,7 +48,7 @@ from actors.gateway.request_faults import RequestFault, RequestFaults
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.gateway.throttling import Throttle
 from actors.gateway.vault import Vault
-from actors.runtime import LocalBase
+from actors.runtime import LocalBase, RealClock
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import network
 from messages.acls import AclsChanged
@@ -114,8 +114,8 @@ class ListenerGateway:
         self.settings = settings
         self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
-        self.log = RateLimitedLogger(_log, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
-        self.audit = RateLimitedLogger(_audit, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
+        self.log = RateLimitedLogger(_log, LINES_PER_SECOND, 1, RealClock.now)
+        self.audit = RateLimitedLogger(_audit, LINES_PER_SECOND, 1, RealClock.now)
         names = {endpoint.listener for endpoint in settings.listeners}
         of_cluster = {settings.inter_broker_listener_name, settings.control_plane_listener_name}
         self.trusted = frozenset(names if len(names) == 1 else names & of_cluster)
@@ -140,7 +140,7 @@ class ListenerGateway:
         """The faults and the journal of requests; None if the node is not one of a cluster for tests."""
         self.throttle: Throttle | None = None
         """The client quotas; None if no client has one."""
-        self._throttle = Throttle(base, settings, _time, _call_later, self._report_throttles)
+        self._throttle = Throttle(base, settings, RealClock.now, _call_later, self._report_throttles)
         self.paused = False
         """Whether the node is paused: no connection is read."""
         self._full: set[str] = set()
@@ -315,11 +315,10 @@ class ListenerGateway:
 
     def _accept(self, listener: str, bound: socket.socket) -> None:
         """Accept waiting connections, up to the limit."""
-        loop = asyncio.get_running_loop()
-        before, self._accepted_at = self._accepted_at, loop.time()
+        before, self._accepted_at = self._accepted_at, RealClock.now()
         for _ in range(ACCEPTED_AT_ONCE if self._accepted_at - before < RUSH else 1):
             if not self._count.has_capacity(listener):
-                loop.remove_reader(bound)
+                asyncio.get_running_loop().remove_reader(bound)
                 self._full.add(listener)
                 return
             try:
@@ -332,6 +331,7 @@ class ListenerGateway:
                 self.log.warning(
                     "Listener %s accepts no connections for the next %g s: %s", listener, PAUSE, error.strerror
                 )
+                loop = asyncio.get_running_loop()
                 loop.remove_reader(bound)
                 self._timers["accept"] = loop.call_later(PAUSE, self._serve)
                 return
@@ -359,7 +359,7 @@ class ListenerGateway:
         If there are now too many, close the longest-idle one among the connections of unprotected listeners.
         """
         self._connections[connection.id] = connection
-        self.active(connection)
+        connection.active_at = RealClock.now()
         if self._count.is_exceeded():
             others = (other for other in self._connections.values() if not self._count.is_protected(other.listener))
             quiet = next(others, None)
@@ -370,7 +370,7 @@ class ListenerGateway:
 
     def active(self, connection: Connection) -> None:
         """Record activity on a connection."""
-        now = asyncio.get_running_loop().time()
+        now = RealClock.now()
         if now - connection.active_at > self._grain:
             connection.active_at = now
             self._connections.move_to_end(connection.id)
@@ -396,10 +396,10 @@ class ListenerGateway:
 
     def report_authentication(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
         """Report that a client has authenticated. A message for each login took a tenth of its CPU."""
-        authenticated, of = self._authenticated, (connection.listener, mechanism)
-        client = *of, connection.principal, connection.address
+        authenticated, listener = self._authenticated, connection.listener
+        client = listener, mechanism, connection.principal, connection.address
         if client not in authenticated and len(authenticated) >= MOST_AUTHENTICATED:
-            client = *of, "", ""
+            client = listener, mechanism, "", ""
         authenticated[client] = lifetime_ms, authenticated.get(client, (0, 0))[1] + 1
         self._logins.send_soon()
 
@@ -434,7 +434,7 @@ class ListenerGateway:
             return
         loop = asyncio.get_running_loop()
         for connection in list(self._connections.values()):
-            left = connection.active_at + most - loop.time()
+            left = connection.active_at + most - RealClock.now()
             if left > 0:
                 self._timers["idle"] = loop.call_later(left, self._watch_idle)
                 return
@@ -500,10 +500,6 @@ class ListenerGateway:
         """Send a message to the actor that handles fetches."""
         if self._records is not None:
             self._base.inject(self._records, message, self.address)
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _call_later(seconds: float, then: Callable[[], None]) -> asyncio.TimerHandle:

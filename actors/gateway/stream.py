@@ -51,37 +51,33 @@ class FrameBuffer:
     After a frame with an invalid size, all later bytes are refused, because the frame boundaries are unknown.
     """
 
-    __slots__ = "_buffer", "_end", "_start", "max_bytes"
+    __slots__ = "_buffer", "_start", "held", "max_bytes"
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         """Maximum size of a frame."""
         self._buffer: bytes | bytearray = b""
         """The bytes as received, or the buffer of a large frame."""
-        self._start = self._end = 0
-
-    @property
-    def held(self) -> int:
-        """Number of received bytes that have not been taken."""
-        return self._end - self._start
+        self._start = self.held = 0
+        """Index of the next frame in the buffer, and number of received bytes that have not been taken."""
 
     def receive(self, connected: socket.socket) -> int:
         """Receive bytes from the socket, in one call; return their number, 0 at the end of the stream.
 
         While a large frame is incomplete, at most its missing bytes are received.
         """
-        need, held = self._need(), self._end - self._start
-        if need > USUAL and held >= BEGUN:
-            if self._end == len(self._buffer) or isinstance(self._buffer, bytes):
+        held = self.held
+        if held >= BEGUN and (need := self._need()) > USUAL:
+            if isinstance(self._buffer, bytes) or held == len(self._buffer):
                 self._grow(min(need, GROWTH * held))
             with memoryview(self._buffer) as view:
-                count = connected.recv_into(view[self._end : self._start + need])
+                count = connected.recv_into(view[held:need])
         else:
-            data = connected.recv(max(USUAL - held, _SIZE_AND_KEY.size))
+            data = connected.recv(max(USUAL - held, _SIZE_AND_KEY.size) if held else USUAL)
             count = len(data)
-            self._buffer = self._buffer[self._start : self._end] + data if held else data
-            self._start, self._end = 0, held
-        self._end += count
+            self._buffer = self._buffer[self._start :] + data if held else data
+            self._start = 0
+        self.held = held + count
         return count
 
     @property
@@ -92,25 +88,24 @@ class FrameBuffer:
     @property
     def are_pipelined(self) -> bool:
         """Whether bytes of a further frame follow the next frame."""
-        return 0 < self._need() < self._end - self._start
+        return 0 < self._need() < self.held
 
     @property
     def is_refused(self) -> bool:
         """Whether the next frame has an invalid size: negative, or above the maximum."""
-        return self._end - self._start >= _SIZE.size and not self._need()
+        return self.held >= _SIZE.size and not self._need()
 
     def next_frame_head(self) -> tuple[int, bytes] | None:
         """Return the size and the first 8 bytes of the next frame; None if its size field is incomplete or invalid."""
         need, at = self._need(), self._start + _SIZE.size
-        return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._end)])) if need else None
+        return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._start + self.held)])) if need else None
 
     def next_key(self) -> int | None:
         """Return the API key of the next frame if it is complete; else None."""
-        held = self._end - self._start
-        if held < _SIZE_AND_KEY.size:
+        if self.held < _SIZE_AND_KEY.size:
             return None
         size, key = _SIZE_AND_KEY.unpack_from(self._buffer, self._start)
-        return key if held >= _SIZE.size + size else None
+        return key if self.held >= _SIZE.size + size else None
 
     def take(self) -> Data | None:
         """Return the next frame without its size; None if it is incomplete.
@@ -119,44 +114,36 @@ class FrameBuffer:
             MalformedFrame: The size is negative.
             FrameTooLarge: The size is above the maximum.
         """
-        held = self._end - self._start
-        size = _SIZE.unpack_from(self._buffer, self._start)[0] if held >= _SIZE.size else 0
+        buffer, begin, left = self._buffer, self._start + _SIZE.size, self.held - _SIZE.size
+        size = _SIZE.unpack_from(buffer, self._start)[0] if left >= 0 else 0
         if size < 0:
             raise MalformedFrame(f"a frame of {size} bytes is announced")
         if size > self.max_bytes:
             if size >> 16 == TLS_HANDSHAKE:
                 raise FrameTooLarge("its client uses TLS, which this listener does not")
             raise FrameTooLarge(f"a frame of {size} bytes is announced, {self.max_bytes} are allowed")
-        begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
-        if end > self._end:
-            if self._start and isinstance(self._buffer, bytes):  # free the frames that were taken
-                self._buffer = self._buffer[self._start :]
-                self._start, self._end = 0, len(self._buffer)
+        left -= size
+        if left < 0:
+            if self._start and isinstance(buffer, bytes):  # free the frames that were taken
+                self._buffer, self._start = buffer[self._start :], 0
             return None
-        if isinstance(self._buffer, bytearray):
-            frame: Data = memoryview(self._buffer).toreadonly()[begin:end]
-            self._buffer = b""
-            self._start = self._end = 0
-            return frame
-        frame = self._buffer[begin:end]
-        self._start = end
-        if end == self._end:
-            self._buffer = b""
-            self._start = self._end = 0
-        return frame
+        end = begin + size
+        self.held = left
+        self._buffer, self._start = (buffer, end) if left else (b"", 0)
+        return buffer[begin:end] if isinstance(buffer, bytes) else memoryview(buffer).toreadonly()[begin:end]
 
     def _need(self) -> int:
         """Return the size in bytes of the next frame with its size field; 0 if that field is incomplete or invalid."""
-        if self._end - self._start < _SIZE.size:
+        if self.held < _SIZE.size:
             return 0
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
         return _SIZE.size + size if 0 <= size <= self.max_bytes else 0
 
     def _grow(self, size: int) -> None:
         """Move the received bytes of a large frame to a buffer of `size` bytes."""
-        buffer, held = bytearray(size), self.held
-        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
-        self._buffer, self._start, self._end = buffer, 0, held
+        buffer = bytearray(size)
+        buffer[: self.held] = memoryview(self._buffer)[self._start :]
+        self._buffer, self._start = buffer, 0
 
 
 class Receiver(Protocol):
@@ -187,19 +174,8 @@ class Stream:
 
     __slots__ = (
         "__weakref__",
-        *(
-            "_closing",
-            "_disk_error",
-            "_fd",
-            "_flush_ahead",
-            "_gone",
-            "_loop",
-            "_out",
-            "_paused",
-            "_reading",
-            "_receiver",
-        ),
-        *("_silent", "_socket", "_waiting", "_writing", "frames"),
+        *("_disk_error", "_fd", "_flush_ahead", "_gone", "_loop", "_out", "_paused", "_reading", "_receiver"),
+        *("_silent", "_socket", "_waiting", "_writing", "frames", "is_closing"),
     )
 
     def __init__(self, connected: socket.socket, receiver: Receiver, max_frame_bytes: int) -> None:
@@ -211,22 +187,19 @@ class Stream:
         self._waiting = 0
         """Number of bytes in `_out`."""
         self._flush_ahead = self._writing = self._paused = self._reading = False
-        self._closing = self._gone = self._silent = False
+        self._gone = self._silent = False
+        self.is_closing = False
+        """Whether the stream receives and sends no further data."""
         self._disk_error: OSError | None = None
         connected.setblocking(False)
         self._fd = connected.fileno()
         """The socket's descriptor: of a socket that the event loop does not know, it makes an error text, in 20 us."""
         self.resume_reading()
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether the stream receives and sends no further data."""
-        return self._closing
-
     def silence(self) -> None:
         """Receive and send nothing more, and keep the socket open until `abort`, as if the machine were dead."""
-        if not self._closing:
-            self._closing = self._gone = self._silent = True
+        if not self.is_closing:
+            self.is_closing = self._gone = self._silent = True
             self._out.clear()
             self.pause_reading()
             if self._writing:
@@ -242,7 +215,7 @@ class Stream:
 
     def resume_reading(self) -> None:
         """Receive again."""
-        if not (self._reading or self._closing):
+        if not (self._reading or self.is_closing):
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
 
@@ -262,7 +235,7 @@ class Stream:
         if count:
             self._receiver.handle_bytes(count)
             return
-        self._closing = True
+        self.is_closing = True
         self.pause_reading()
         if not self._out:
             self._end(later=False)
@@ -277,11 +250,12 @@ class Stream:
             more: Whether the caller may write more in this turn of the loop. If so, everything written in this turn is
                 sent together in a later turn.
         """
-        if self._closing:
+        if self.is_closing:
             return
-        if self._out is _NOTHING:
-            self._out = deque()
-        self._out += pieces
+        if self._out:
+            self._out += pieces
+        else:
+            self._out = deque(pieces)
         self._waiting += sum(map(len, pieces))
         if self._flush_ahead or self._writing:
             return
@@ -296,7 +270,11 @@ class Stream:
         self._flush_ahead = False
         try:
             while self._out and not self._gone:
-                self._note_sent(self._send(self._out[0]))
+                count = self._send(self._out[0])
+                if count == self._waiting:
+                    self._out, self._waiting = _NOTHING, 0
+                else:
+                    self._note_sent(count)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
@@ -310,7 +288,7 @@ class Stream:
                 self._loop.add_writer(self._fd, self._flush)
             else:
                 self._loop.remove_writer(self._fd)
-        if self._closing and not self._out:
+        if self.is_closing and not self._out:
             self._end()
         elif not self._paused and self._waiting > HIGH_WATER:
             self._paused = True
@@ -329,9 +307,8 @@ class Stream:
         return self._socket.sendmsg(pieces)
 
     def _note_sent(self, count: int) -> None:
+        """Remove the pieces that were sent, and what was sent of the next one."""
         out = self._out
-        if count == self._waiting:
-            out = self._out = _NOTHING
         self._waiting -= count
         while out and count:
             size = len(out[0])
@@ -349,15 +326,15 @@ class Stream:
 
     def close(self) -> None:
         """Close after all written pieces are sent."""
-        if not self._closing:
-            self._closing = True
+        if not self.is_closing:
+            self.is_closing = True
             self.pause_reading()
             if not self._out:
                 self._end()
 
     def abort(self) -> None:
         """Close at once."""
-        self._closing = True
+        self.is_closing = True
         if self._silent:
             self._silent = self._gone = self._writing = False
         self._out.clear()

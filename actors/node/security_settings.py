@@ -186,7 +186,7 @@ class StoresAdapter:
 
 
 def _nonce() -> str:
-    return secrets.token_urlsafe(24)
+    return secrets.token_hex(20)
 
 
 Messages = Callable[[], Generator[bytes, bytes, None]]

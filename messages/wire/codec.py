@@ -58,6 +58,7 @@ _KEY_AND_VERSION = struct.Struct(">hh")
 _HEADER_V0 = struct.Struct(">hhi")
 _HEADER_V1 = struct.Struct(">hhih")
 """Header fields up to the length of the client id."""
+_CLIENT_ID_AT = _HEADER_V1.size
 _CORRELATION_ID = struct.Struct(">i")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _NO_TAGS = b"\0"
@@ -83,7 +84,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
     return all_at_once(encoding_request(request, correlation_id, client_id))
 
 
-def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
+def decode_request(frame: Data) -> tuple[RequestHeader, Message]:
     """Decode a request's frame (without its size), and return the header and the message.
 
     An ApiVersions request in an unsupported version raises no error: the returned message has only its `version`.
@@ -241,9 +242,9 @@ def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Messa
         key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
         if key != _PRODUCE or version not in _PRODUCE_VERSIONS:
             return None
-        end = _HEADER_V1.size + max(length, 0)
+        end = _CLIENT_ID_AT + max(length, 0)
         request = read_produce_of_one(version, frame, end)
-        client_id = TEXTS[bytes(frame[_HEADER_V1.size : end])]
+        client_id = TEXTS[bytes(frame[_CLIENT_ID_AT:end])]
     except UNREADABLE:
         return None
     return None if request is None else (RequestHeader(key, version, correlation_id, client_id), (), request)
@@ -372,8 +373,8 @@ def _read_request_header(frame: Any, has_client_id: bool, has_tags: bool) -> tup
         key, version, correlation_id = _HEADER_V0.unpack_from(frame)
         return RequestHeader(key, version, correlation_id, ""), _HEADER_V0.size
     key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
-    end = _HEADER_V1.size + max(length, 0)
-    client_id = TEXTS[bytes(frame[_HEADER_V1.size : end])]
+    end = _CLIENT_ID_AT + length if length > 0 else _CLIENT_ID_AT
+    client_id = TEXTS[bytes(frame[_CLIENT_ID_AT:end])]
     # the class's own constructor is a Python function, which takes as long as the rest of these lines
     header = tuple.__new__(RequestHeader, (key, version, correlation_id, client_id))
     return header, skip_tags(frame, end) if has_tags else end

@@ -29,6 +29,8 @@ from actors.core.security.sasl_exchange import (
 from messages.security import Secret
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_HASHES = {"sha256": (hashlib.sha256, 64), "sha512": (hashlib.sha512, 128)}
+"""The functions, and their blocks in bytes."""
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Maximum number that Kafka accepts for a new credential."""
@@ -36,7 +38,8 @@ MOST_ITERATIONS = 1_000_000
 """Maximum number that a client computes for a server."""
 
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
-_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
+_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]++)*)"
+"""A value is matched possessively (++): a proof looks like one, and going back through it took 5 % of a login."""
 _BASE64 = r"[A-Za-z0-9+/]+={0,2}"
 _CLIENT_FIRST = re.compile(
     rf"(?P<binding>n,(?:a=(?P<authzid>{SASL_NAME}))?,)(?P<bare>n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
@@ -83,7 +86,7 @@ def format_credential(credential: ScramCredential) -> str:
 def credential_of(mechanism: str, salted_password: Secret, salt: bytes, iterations: int) -> ScramCredential:
     """Return the credential of a salted password."""
     hash, key = HASHES[mechanism], salted_password.value
-    stored_key = hashlib.new(hash, _mac(hash, key, b"Client Key")).digest()
+    stored_key = _HASHES[hash][0](_mac(hash, key, b"Client Key")).digest()
     return ScramCredential(salt, stored_key, _mac(hash, key, b"Server Key"), iterations)
 
 
@@ -92,8 +95,14 @@ def salt_password(mechanism: str, password: Secret, salt: bytes, iterations: int
     return Secret(hashlib.pbkdf2_hmac(HASHES[mechanism], password.value, salt, iterations))
 
 
+_INNER, _OUTER = (bytes(each ^ pad for each in range(256)) for pad in (0x36, 0x5C))
+
+
 def _mac(hash: str, key: bytes, data: bytes) -> bytes:
-    return hmac.digest(key, data, hash)
+    """Return the HMAC (RFC 2104). OpenSSL's looks the hash up by its name, which took a twentieth of a login's CPU."""
+    make, size = _HASHES[hash]
+    block = (key if len(key) <= size else make(key).digest()).ljust(size, b"\0")
+    return make(block.translate(_OUTER) + make(block.translate(_INNER) + data).digest()).digest()
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -168,7 +177,7 @@ class ScramServer:
             client_key = _xor(base64.b64decode(final["proof"], validate=True), signature)
         except ValueError:  # invalid base64, or of another length
             raise AuthenticationFailed() from None
-        if not hmac.compare_digest(hashlib.new(hash, client_key).digest(), credential.stored_key):
+        if not hmac.compare_digest(_HASHES[hash][0](client_key).digest(), credential.stored_key):
             raise AuthenticationFailed()
         return b"v=" + base64.b64encode(_mac(hash, credential.server_key, exchanged)), self._identity
 
@@ -200,7 +209,7 @@ class ScramClient:
         unproven = f"c={base64.b64encode(b'n,,').decode()},r={server['nonce']}"
         exchanged = f"{self._bare},{challenge.decode()},{unproven}".encode()
         client_key = _mac(hash, key, b"Client Key")
-        proof = _xor(client_key, _mac(hash, hashlib.new(hash, client_key).digest(), exchanged))
+        proof = _xor(client_key, _mac(hash, _HASHES[hash][0](client_key).digest(), exchanged))
         self._server_signature = _mac(hash, _mac(hash, key, b"Server Key"), exchanged)
         return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
 
