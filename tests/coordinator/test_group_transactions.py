@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from messages.apis.delete_groups import DeleteGroupsRequest
 from messages.apis.list_groups import ListGroupsRequest
 from messages.apis.offset_commit import CommittedPartition
 from messages.apis.offset_fetch import OffsetFetchRequest
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
-from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+from messages.cluster import TopicPartition
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -21,10 +20,8 @@ from messages.errors import (
     NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-    UNSTABLE_OFFSET_COMMIT,
 )
 from messages.groups import HandOver, TransactionEnded
-from tests.broker.harness import known
 from tests.coordinator.world import T0, World
 
 PRODUCER = 5
@@ -59,18 +56,6 @@ def world(tmp_path: Path) -> Iterator[TransactionWorld]:
     yield world
     assert world.base.failures == 0
     world.base.shutdown()
-
-
-def test_offsets_count_with_the_marker(world: TransactionWorld) -> None:
-    world.coordinate(*range(4))
-    world.commit(offset=1)
-    assert world.commit_in_transaction(5) == NONE
-    assert (world.fetch(), world.stable()) == ({T0: 1}, {T0: -UNSTABLE_OFFSET_COMMIT})
-    world.end_transaction()
-    assert (world.fetch(), world.stable()) == ({T0: 5}, {T0: 5})
-    world.commit_in_transaction(6)
-    world.end_transaction(committed=False)
-    assert world.stable() == {T0: 5}
 
 
 def test_the_group_is_made_and_stays_while_a_transaction_is_open(world: TransactionWorld) -> None:
@@ -133,22 +118,3 @@ def test_a_transaction_that_ends_during_the_load_ends(world: TransactionWorld, m
         world.base.inject(loader.myAddress, HandOver())
     world.run()
     assert world.fetch() == {T0: 5}
-
-
-def test_a_deleted_group_does_not_come_back_with_the_commit(world: TransactionWorld) -> None:
-    world.coordinate(*range(4))
-    world.commit_in_transaction(5)
-    [deleted] = world.ask(DeleteGroupsRequest(2, ("g",))).results
-    assert deleted.error_code == NONE
-    world.coordinate(*range(4), leader=1)
-    world.coordinate(*range(4))
-    world.end_transaction()
-    assert world.fetch() == {}
-
-
-def test_pending_offsets_of_a_deleted_topic_are_forgotten(world: TransactionWorld) -> None:
-    world.coordinate(*range(4))
-    world.commit_in_transaction(5)
-    world.update(known("t", leader=LEADER_DURING_DELETE))
-    world.end_transaction()
-    assert world.fetch() == {}

@@ -253,14 +253,13 @@ class LocalBase(Kernel):
         actor_class: type[Actor] | str,
         requirements: dict[str, Any] | None,
         global_name: str | None,
-        source_hash: str | None,
     ) -> ActorRef:
         """Create an actor under `parent`, which receives ChildActorExited if the creation fails."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         child = self._ref_for(actor_class, parent)
         try:
-            self._construct(child, actor_class, requirements, global_name, source_hash)
+            self._construct(child, actor_class, requirements, global_name)
         except (ImportError, NoCompatibleSystemForActor):
             self._forget(child)
             raise
@@ -331,12 +330,12 @@ class LocalBase(Kernel):
         global_name: str | None = None,
         source_hash: str | None = None,
     ) -> ActorRef:
-        """Create a top-level actor. Exceptions of its constructor are raised to the caller."""
+        """Create a top-level actor, without sources that Thespian loads. Exceptions of its constructor are raised."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         ref = self._ref_for(actor_class, self.system_address)
         try:
-            self._construct(ref, actor_class, requirements, global_name, source_hash)
+            self._construct(ref, actor_class, requirements, global_name)
         except BaseException:
             self._forget(ref)
             raise
@@ -492,11 +491,6 @@ class LocalBase(Kernel):
         if name is not None:
             del self._global_names[name]
 
-    def class_of(self, name: str, source_hash: str | None) -> type[Actor]:
-        """Return the actor class with the name "module.Class"."""
-        found: type[Actor] = actualActorClass(name, None)
-        return found
-
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
         """Return a new address under `parent`, without an actor."""
         name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
@@ -511,12 +505,10 @@ class LocalBase(Kernel):
         actor_class: type[Actor] | str,
         requirements: dict[str, Any] | None,
         global_name: str | None,
-        source_hash: str | None,
     ) -> None:
         """Construct the actor of `ref`. Raises the errors of the constructor, the import and the capability check."""
-        if isinstance(actor_class, str):
-            actor_class = self.class_of(actor_class, source_hash)
-        actor = construct(actor_class, self.capabilities, requirements)
+        found: type[Actor] = actualActorClass(actor_class, None) if isinstance(actor_class, str) else actor_class
+        actor = construct(found, self.capabilities, requirements)
         actor._myRef = ref
         ref.actor = actor
         if global_name:
