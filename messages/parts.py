@@ -9,8 +9,8 @@ Rule 2: until the message arrives, its receiver keeps the parts and takes no irr
         fits into one part has no parts before it.
 Rule 3: an actor that forwards a message forwards its parts unchanged. Several receivers get the same objects, so the
         parts are encoded once for the wire and once for the trace. Actors and the codec never join parts into one list.
-Rule 4: requests with more than MAX_ENTRIES entries are rejected. Kafka's limit for a cluster with ZooKeeper is 200,000
-        partitions.
+Rule 4: requests of clients with more than MAX_ENTRIES entries are rejected. A controller's request may contain a whole
+        cluster; `messages.wire.codec` limits it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from messages.vocabulary import AnyMessage, Message, message
 E = TypeVar("E")
 
 MAX_ENTRIES = 250_000
-"""Maximum number of partitions in one request."""
+"""Maximum number of partitions in a client's request."""
 
 
 @message

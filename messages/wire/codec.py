@@ -26,7 +26,7 @@ from messages.apis.declaration import Api
 from messages.apis.produce import TRANSACTIONAL_SINCE, ProduceRequest, ProduceResponse
 from messages.errors import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
-from messages.parts import MAX_ENTRIES, Part, join_parts
+from messages.parts import MAX_ENTRIES, PARTED, Part, join_parts
 from messages.vocabulary import AnyMessage, Message
 from messages.wire.compiler import Steps, compile_reader, compile_writer
 from messages.wire.data_plane import (
@@ -43,8 +43,8 @@ from messages.wire.frame import frame_of
 from messages.wire.layout import Schema
 from messages.wire.primitives import TEXTS, framed_text, skip_tags
 
-MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
-"""Maximum number of entries of a response: it may contain a whole cluster, and this node requested it."""
+MAX_OF_CLUSTER = 6 * MAX_ENTRIES
+"""Maximum number of entries of a response, and of a controller's request: it may contain a whole cluster."""
 
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
@@ -289,7 +289,8 @@ def _response_schema(api: Api) -> Schema:
 def _request_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
     if api.request in READERS:
         return READERS[api.request](version)
-    return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS, MAX_ENTRIES)
+    most = MAX_OF_CLUSTER if api.request in PARTED else MAX_ENTRIES
+    return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS, most)
 
 
 @functools.cache
@@ -303,7 +304,7 @@ def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], S
 def _response_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
     if api.response in READERS:
         return READERS[api.response](version)
-    return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS, MAX_ANSWER_ENTRIES)
+    return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS, MAX_OF_CLUSTER)
 
 
 @functools.cache

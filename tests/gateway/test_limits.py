@@ -31,10 +31,12 @@ from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaReq
 from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.cluster import Endpoint, TopicPartition
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
-from messages.flow.conversation import SLICE
+from messages.flow.conversation import SLICE, all_at_once
 from messages.network import ClientResponse
 from messages.node import NodeSettings, ServeClients
+from messages.parts import MAX_ENTRIES, all_entries
 from messages.wire import decode_response, encode_request
+from messages.wire.codec import decoding_request
 from messages.wire.compiler import compile_reader
 from messages.wire.layout import Schema
 from messages.wire.primitives import varint
@@ -387,6 +389,13 @@ def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_en
         for _ in read(head + bytes(10) * (3 * SLICE), 0):
             slices += 1
     assert slices == most / SLICE
+
+
+def test_a_controllers_request_may_name_more_partitions_than_a_clients() -> None:
+    count = MAX_ENTRIES + SLICE
+    request = bytes.fromhex("00000001 00000001 0000000000000001 02 02 74") + varint(count + 1) + bytes(10) * count
+    _, parts, last = all_at_once(decoding_request(struct.pack(">hhih", 5, 3, 1, 1) + b"x\0" + request + b"\0\0"))
+    assert len(list(all_entries(parts, last))) == count
 
 
 def test_a_frame_that_is_too_large_takes_no_memory_while_it_waits() -> None:
