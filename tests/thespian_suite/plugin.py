@@ -7,13 +7,15 @@ that module with LocalBase. It deselects the tests of the `multiproc` bases, and
 from __future__ import annotations
 
 import sys
+import traceback
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from thespian.actors import ActorAddress
+from thespian.actors import ActorAddress, ChildActorExited, PoisonMessage
 
 from actors.runtime import LocalBase
+from actors.runtime.kernel.reference import ActorRef
 
 ABSENT = ("TestFuncLoadSource", "TestFuncStats", "testLoadable")
 """Parts of the names of tests that load actors' sources at run time or request an actor's status: no node does so."""
@@ -30,12 +32,20 @@ EXCEPTIONS: dict[str, str] = {
 class ActorSystemBase(LocalBase):
     """LocalBase with the interface that the suite expects.
 
-    ActorSystem calls the constructor. A message whose handler raises is handled a second time. `actorRegistry` returns
-    actors.
+    ActorSystem calls the constructor. `actorRegistry` returns actors.
     """
 
     def __init__(self, system: Any, logDefs: Any = None) -> None:
-        super().__init__(attempts=2, capabilities=system.capabilities)
+        super().__init__(capabilities=system.capabilities)
+
+    def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
+        """Handle a message a second time if its handler raised, and then return it to its sender."""
+        try:
+            to.actor.receiveMessage(message, sender)  # type: ignore[union-attr]
+        except Exception as again:
+            super().handler_failed(to, message, sender, again)
+            if not isinstance(message, PoisonMessage | ChildActorExited):
+                self.send_as_system(sender, PoisonMessage(message, "".join(traceback.format_exception(again))), to)
 
     @property
     def actorRegistry(self) -> Any:

@@ -1,11 +1,9 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
 It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), an InlineDriver and a LoopDriver.
-Loaded sources and status requests of Thespian, which only its own test suite uses, are in `tests/thespian_suite`.
 
-Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
-        is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is
-        dropped. SystemExit ends the actor.
+Rule 1 (failure): a message whose handler raised is dropped. Thespian's bases handle it again, and then return it to its
+        sender, as does the base of `tests/thespian_suite`. SystemExit ends the actor.
 Rule 2 (exit): an actor that handled ActorExitRequest is removed. If the request was recursive, the actor's children
         also get exit requests, CHILDREN_AT_ONCE at a time. The actor's parent receives ChildActorExited. Messages to
         removed actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead
@@ -23,7 +21,6 @@ import logging
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import lru_cache
@@ -39,7 +36,6 @@ from thespian.actors import (
     ChildActorExited,
     DeadEnvelope,
     NoCompatibleSystemForActor,
-    PoisonMessage,
     ThespianGeneration,
 )
 from thespian.system.utilis import actualActorClass
@@ -161,7 +157,6 @@ class LocalBase(Kernel):
 
     Args:
         clock: The time source.
-        attempts: The maximum number of times that a message is handled if its handler raises.
         observer: Receives every delivery.
         ports: The objects behind `self.port(name)`, by name.
         capabilities: The capabilities of the system.
@@ -175,13 +170,11 @@ class LocalBase(Kernel):
     def __init__(
         self,
         clock: Clock | None = None,
-        attempts: int = 1,
         observer: Observer | None = None,
         ports: dict[str, Any] | None = None,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(clock, observer, ports)
-        self.attempts = attempts
         self.capabilities = {} if capabilities is None else capabilities
         self.capabilities.update(_CAPABILITIES)
         self.dead_letters = 0
@@ -422,20 +415,10 @@ class LocalBase(Kernel):
             actor.receiveMessage(message, sender)
 
     def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
-        """Retry a message whose handler raised; after the last attempt, record and log the error (rule 1)."""
-        for _ in range(self.attempts - 1):
-            try:
-                to.actor.receiveMessage(message, sender)
-            except Exception as again:
-                error = again
-            else:
-                return
+        """Record and log the error of a handler (rule 1)."""
         self.failures += 1
         self.note_error(error)
         log.error("Actor %s failed to handle %s: %s", to, type(message).__name__, describe(error), exc_info=error)
-        if self.attempts > 1 and not isinstance(message, PoisonMessage | ChildActorExited):
-            details = "".join(traceback.format_exception(error))
-            self.send_as_system(sender, PoisonMessage(message, details), to)
 
     def handler_left(self, to: ActorRef) -> None:
         """End an actor that raised SystemExit, and its children."""
