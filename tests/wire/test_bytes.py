@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from kafka.protocol.api_header import RequestHeader as ClientRequestHeader
-from kafka.protocol.metadata import ApiVersionsResponse as ClientApiVersionsResponse
-from kafka.protocol.metadata import MetadataResponse as ClientMetadataResponse
 
 from messages import wire
 from messages.apis import APIS
@@ -153,10 +148,3 @@ def test_refusals_name_the_api_and_the_version() -> None:
         wire.encode_request(MetadataRequest(13, None), 1, "")
     with pytest.raises(wire.UnsupportedVersion):
         wire.encode_response(wire.RequestHeader(6, 9, 1, ""), UpdateMetadataResponse(0))
-
-
-def test_the_response_classes_of_kafka_python_stay_its_own() -> None:
-    for key, kind in ((3, ClientMetadataResponse), (18, ClientApiVersionsResponse)):
-        frame = io.BytesIO(key.to_bytes(2, "big") + bytes.fromhex("0001 00000001 0000"))
-        found = ClientRequestHeader.decode(frame).get_response_class()
-        assert found.mro()[1] is kind
