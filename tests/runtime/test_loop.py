@@ -172,6 +172,25 @@ def test_timers_ring_on_the_loop_in_order() -> None:
     on_loop(story)
 
 
+def test_a_timer_rings_in_time_whatever_timer_was_armed_or_cancelled_before() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        one = system.createActor(Scripted)
+        timers = [("far", 60.0), ("cancelled", 0.2), ("near", 0.25), ("last", 0.3)]
+        for name, seconds in timers:
+            base.inject(
+                one, lambda actor, sender, name=name, seconds=seconds: actor._myRef.set_timer(name, seconds, name)
+            )
+            await asyncio.sleep(0)
+        base.inject(one, lambda actor, sender: actor._myRef.cancel_timer("cancelled"))
+        began = base.clock.now()
+        while len(base.instance_of(one).got) < 2:
+            await asyncio.sleep(0.001)
+            assert base.clock.now() < began + 20
+        assert [wakeup.payload for wakeup in base.instance_of(one).got] == ["near", "last"]
+
+    on_loop(story)
+
+
 def test_virtual_time_on_a_loop_moves_when_it_is_moved() -> None:
     clock = VirtualClock()
 

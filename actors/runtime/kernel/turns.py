@@ -14,27 +14,23 @@ class Turns:
         self.count = 0
         self.over = 0
         """Number of turns that took more than MOST."""
-        self._busy: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
-        """By second modulo 60: (second, CPU seconds of the turns that ended in it)."""
-        self._longest: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
-        """By second modulo 60: (second, CPU seconds of the longest turn that ended in it)."""
+        self._seconds: list[tuple[int, float, float]] = [(-MINUTE, 0.0, 0.0)] * MINUTE
+        """By second modulo 60: (second, CPU seconds of the turns that ended in it, and of the longest of them)."""
 
     def add(self, took: float, now: float) -> None:
         """Count a turn of `took` CPU seconds that ended at time `now`."""
         self.count += 1
         self.over += took > MOST
         second = int(now)
-        place = second % MINUTE
-        of, busy = self._busy[place]
-        self._busy[place] = (second, busy + took if of == second else took)
-        of, longest = self._longest[place]
-        if of != second or took > longest:
-            self._longest[place] = (second, took)
+        of, busy, longest = self._seconds[second % MINUTE]
+        if of != second:
+            busy = longest = 0.0
+        self._seconds[second % MINUTE] = second, busy + took, took if took > longest else longest
 
     def busy(self, now: float) -> float:
         """Return the CPU seconds of all turns in the minute that ends at `now`."""
-        return sum(took if now - second < MINUTE else 0.0 for second, took in self._busy)
+        return sum(took if now - second < MINUTE else 0.0 for second, took, _ in self._seconds)
 
     def longest(self, now: float) -> float:
         """Return the CPU seconds of the longest turn in the minute that ends at `now`."""
-        return max(took if now - second < MINUTE else 0.0 for second, took in self._longest)
+        return max(took if now - second < MINUTE else 0.0 for second, _, took in self._seconds)
