@@ -134,9 +134,7 @@ class FrameBuffer:
 
     def _need(self) -> int:
         """Return the size in bytes of the next frame with its size field; 0 if that field is incomplete or invalid."""
-        if self.held < _SIZE.size:
-            return 0
-        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        size = _SIZE.unpack_from(self._buffer, self._start)[0] if self.held >= _SIZE.size else -1
         return _SIZE.size + size if 0 <= size <= self.max_bytes else 0
 
     def _grow(self, size: int) -> None:

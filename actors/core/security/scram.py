@@ -154,7 +154,7 @@ class ScramServer:
         name = unescape(first["name"])
         if first["authzid"] is not None and unescape(first["authzid"]) != name:
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
-        extensions = dict(each.split("=", 1) for each in first["extensions"].split(",")[1:])
+        extensions = dict([each.split("=", 1) for each in first["extensions"].split(",")[1:]])
         known = self._credentials(name, extensions.get(BY_TOKEN, "").lower() == "true")
         if known is not None and known[0].iterations >= MIN_ITERATIONS:
             self._credential, self._identity = known
