@@ -13,7 +13,7 @@ from typing import Any
 from actors.runtime import DEAD_LETTER
 from actors.simulation.client_history import ClientHistory
 from actors.simulation.exchanges import Exchanges
-from actors.simulation.observed_facts import HandlerFailed, LogCopied, Process, RequestSent, ResponseSent
+from actors.simulation.observed_facts import HandlerFailed, LogCalled, LogCopied, Process, RequestSent, ResponseSent
 from actors.simulation.reachability import Reachability
 from actors.simulation.replicas import Replicas
 from actors.simulation.simulated_cluster import Cluster, host_of
@@ -128,11 +128,22 @@ class ObservedCluster:
                 if self.is_simulated and effect.method == "replicate" and not effect.error:
                     self._note_late_epoch(process[0], effect.args[0])
                 for fact in self.replicas.handle_call(process, effect, message, self.now()):
+                    if not self.is_simulated and isinstance(fact, LogCalled):
+                        self._note_shorter_log(fact)
                     self.emit(fact)
                 if self.is_simulated and effect.method in COPYING:
                     self._handle_copy(process, effect)
         if error is not None and error != DEAD_LETTER:
             self.emit(HandlerFailed(process[0], error, message))
+
+    def _note_shorter_log(self, fact: LogCalled) -> None:
+        """Infer that a machine lost unflushed data from a log that has become shorter while no process had it open.
+
+        A trace does not say so; a killed process leaves all that it has written.
+        """
+        before = fact.opened_before
+        if before is not None and before.folder == fact.view.folder and fact.view.end < fact.end_before:
+            self.power_fails(fact.node)
 
     def _note_late_epoch(self, node: int, path: str) -> None:
         """Note a partition of which a follower keeps records that the leader of a later epoch never had.
