@@ -86,6 +86,9 @@ UNAWAITED = 0
 Taken = tuple[Address, LeaderAndIsrPartitionState, broker.RoleTaken]
 """The partition's actor, the order, and the partition's reply."""
 
+Placed = tuple[Address, LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None]
+"""The partition's actor, the order, the place of the log, and the context that a new partition needs."""
+
 RoleOrder = broker.BecomeLeader | broker.BecomeFollower
 
 
@@ -386,27 +389,7 @@ class ReplicaManager:
     ) -> Flow[list[Taken]]:
         """Send these states to their partitions (rule 4); return the accepted states with the partitions' replies."""
         taken: list[Taken] = []
-        ids = self._ids
-        placed: list[
-            tuple[Address, LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None]
-        ] = []
-        tps = [order.partition for order in orders]
-        new = [tp for tp in tps if tp not in self.actors and name_verdict(tp) == errors.NONE]
-        if new:
-            created = cast("tuple[Address, ...]", (yield CreatePartitions(len(new))))
-            self.actors.update(zip(new, created, strict=True))
-            self._news += map(partition.Hosting, new, created)
-        hosts = dict.fromkeys(new)
-        for tp, order in zip(tps, orders, strict=True):
-            actor = self.actors.get(tp)
-            if actor is not None:
-                host = self.topics[tp.topic] if hosts and tp in hosts else None
-                placed.append((actor, order, self._place(tp, order.is_new), host))
-            else:
-                error_code = errors.KAFKA_STORAGE_ERROR if tp in self.actors else name_verdict(tp)
-                self._errors.append(PartitionError(tp, error_code))
-                self._log_ignored(order, error_code)
-        yield from self.notify()
+        ids, placed = self._ids, (yield from self._host(orders))
         if not placed:
             yield conversation.Pause()
         while placed:
@@ -446,6 +429,27 @@ class ReplicaManager:
                 (actor, order, self._place(order.partition, is_new=True), None) for actor, order, _, _ in placed
             ]
         return taken
+
+    def _host(self, orders: Sequence[LeaderAndIsrPartitionState]) -> Flow[list[Placed]]:
+        """Create the actors of partitions that are not hosted yet, and find the place of each log."""
+        tps = [order.partition for order in orders]
+        new = [tp for tp in tps if tp not in self.actors and name_verdict(tp) == errors.NONE]
+        if new:
+            created = cast("tuple[Address, ...]", (yield CreatePartitions(len(new))))
+            self.actors.update(zip(new, created, strict=True))
+            self._news += map(partition.Hosting, new, created)
+        hosts, placed = dict.fromkeys(new), list[Placed]()
+        for tp, order in zip(tps, orders, strict=True):
+            actor = self.actors.get(tp)
+            if actor is not None:
+                host = self.topics[tp.topic] if hosts and tp in hosts else None
+                placed.append((actor, order, self._place(tp, order.is_new), host))
+            else:
+                error_code = errors.KAFKA_STORAGE_ERROR if tp in self.actors else name_verdict(tp)
+                self._errors.append(PartitionError(tp, error_code))
+                self._log_ignored(order, error_code)
+        yield from self.notify()
+        return placed
 
     def _role_taken(self, order: LeaderAndIsrPartitionState, result: broker.RoleTaken) -> Iterable[conversation.Step]:
         """Record a partition's reply to its new state; return the effects, usually none."""
