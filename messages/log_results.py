@@ -5,6 +5,8 @@ The adapter returns plain tuples, and traces record them as such. Who reads a re
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from messages.records import Body
@@ -18,6 +20,10 @@ class LogOpened(NamedTuple):
     latest_epoch: int
     high_watermark: int
     first_unstable: int
+
+
+log_opened: Callable[[Sequence[int]], LogOpened] = partial(tuple.__new__, LogOpened)
+"""Names the result of opening a log in a third of the class's time; a broker opens its logs in a row."""
 
 
 class RecordsAppended(NamedTuple):

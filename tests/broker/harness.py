@@ -244,7 +244,7 @@ class Broker:
 
     def _metered(self, message: Gauges | Counts | DropMetrics | ReplicasCounts, sender: object) -> None:
         if isinstance(message, ReplicasCounts):
-            self.replicas |= dict(message.counts)
+            self.replicas.update(message.counts)
             return
         if isinstance(message, DropMetrics):
             self.dropped.append(message)

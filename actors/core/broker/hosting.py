@@ -432,20 +432,22 @@ class ReplicaManager:
 
     def _host(self, orders: Sequence[LeaderAndIsrPartitionState]) -> Flow[list[Placed]]:
         """Create the actors of partitions that are not hosted yet, and find the place of each log."""
-        tps = [order.partition for order in orders]
-        new = [tp for tp in tps if tp not in self.actors and name_verdict(tp) == errors.NONE]
+        actors, placed = self.actors, list[Placed]()
+        unknown = [order.partition for order in orders if order.partition not in actors]
+        new = [tp for tp in unknown if name_verdict(tp) == errors.NONE]
         if new:
             created = cast("tuple[Address, ...]", (yield CreatePartitions(len(new))))
-            self.actors.update(zip(new, created, strict=True))
+            actors.update(zip(new, created, strict=True))
             self._news += map(partition.Hosting, new, created)
-        hosts, placed = dict.fromkeys(new), list[Placed]()
-        for tp, order in zip(tps, orders, strict=True):
-            actor = self.actors.get(tp)
+        hosts = dict.fromkeys(new)
+        for order in orders:
+            tp = order.partition
+            actor = actors.get(tp)
             if actor is not None:
                 host = self.topics[tp.topic] if hosts and tp in hosts else None
                 placed.append((actor, order, self._place(tp, order.is_new), host))
             else:
-                error_code = errors.KAFKA_STORAGE_ERROR if tp in self.actors else name_verdict(tp)
+                error_code = errors.KAFKA_STORAGE_ERROR if tp in actors else name_verdict(tp)
                 self._errors.append(PartitionError(tp, error_code))
                 self._log_ignored(order, error_code)
         yield from self.notify()

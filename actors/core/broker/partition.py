@@ -141,9 +141,9 @@ class Partition(HostedReplica):
                 else:
                     config = log_config(self.settings) if host is None else host.log_config
                     yield from log.open(asked.log, config)
-            if error_code == errors.NONE and log.path and asked.topic_id not in ("", self.topic_id):
+            if asked.topic_id and error_code == errors.NONE and log.path and asked.topic_id != self.topic_id:
                 error_code = yield from self._assign_topic_id(asked.topic_id)
-            if error_code == errors.NONE and transition is replica_role.make_leader and log.lacks_committed:
+            if log.lost_before and error_code == errors.NONE and transition is replica_role.make_leader:
                 error_code = self._verdict_on_loss(before, order)
             if error_code == errors.NONE:
                 self.role, changed = transition(before, order)
@@ -180,7 +180,7 @@ class Partition(HostedReplica):
 
     def _verdict_on_loss(self, role: replica_role.ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
         """Return NONE if this replica may lead without some committed records, otherwise code 56 (rule 5)."""
-        if replica_role.is_superseded(role, order):
+        if not self.log.lacks_committed or replica_role.is_superseded(role, order):
             return errors.NONE
         others = [replica for replica in order.isr if replica != role.broker_id]
         lost = *(order.partition, role.broker_id), *(self.log.end, self.log.lost_before)

@@ -71,7 +71,7 @@ class ReplicaLog:
         Raises:
             OSError: From the disk.
         """
-        opened = log_results.LogOpened(*(yield call(("logs", "open", (place.path, place.missing, config)))))
+        opened = log_results.log_opened((yield call(("logs", "open", (place.path, place.missing, config)))))
         self.start, self.end, self.first_unstable = opened.start, opened.end, opened.first_unstable
         self.latest_epoch, high_watermark = opened.latest_epoch, opened.high_watermark
         in_log = self.start <= high_watermark <= self.end
