@@ -29,6 +29,8 @@ MOST_READ = 60_000
 """Number of deliveries of a run that are read: if there are more, of several frames one is read."""
 MOST_OPEN = 10_000
 """Number of commits without a response that are kept."""
+LOG_STATES = ("LogMoved", "LogRead")
+"""The messages of a partition that have the state of its log."""
 _TYPES = (b'"LogMoved"', b'"ReadLog"', b'"LogRead"')
 
 
@@ -141,22 +143,22 @@ class LiveLags:
 
     def __init__(self) -> None:
         self._offsets = GroupOffsets()
-        self._moved: dict[tuple[str, str], TraceDelivery] = {}
+        self._states: dict[tuple[str, str], TraceDelivery] = {}
         """The last message about its log end of each partition's actor, by run and address."""
 
     def take(self, delivery: TraceDelivery) -> None:
         """Note what a delivery shows."""
-        if delivery.message == "LogMoved":
-            self._moved[delivery.run.name, delivery.sender] = delivery
+        if delivery.message in LOG_STATES:
+            self._states[delivery.run.name, delivery.sender] = delivery
         else:
             self._offsets.take(delivery)
 
     def of(self, group: str) -> list[dict[str, Any]]:
         """Return the lag of a group."""
         ends: dict[TopicPartition, int] = {}
-        for each in self._moved.values():
-            partition = TopicPartition(*each.payload["partition"])
-            ends[partition] = max(ends.get(partition, 0), each.payload["state"][5])
+        for each in self._states.values():
+            partition, end = _log_end_in(each)
+            ends[partition] = max(ends.get(partition, 0), end)
         return self._offsets.lags(group, ends.get)
 
 
@@ -184,12 +186,20 @@ def group_lags(recorded: RecordedTrace, group: str, until: float) -> list[dict[s
 
 def _log_end(run: RecordedRun, partition: TopicPartition, last: int) -> int | None:
     """Return the log end offset of a node's replica after a delivery, as far as the run shows it."""
-    text = f'"partition":[{json.dumps(partition.topic)},{partition.partition}],"state":'.encode()
+    text = f'"partition":[{json.dumps(partition.topic)},{partition.partition}]'.encode()
     for each in run.backwards(last + 1, (text,)):
-        if each.message == "LogMoved" and each.payload["partition"] == [*partition]:
-            end: int = each.payload["state"][5]
-            return end
+        if each.message in LOG_STATES:
+            found, end = _log_end_in(each)
+            if found == partition:
+                return end
     return None
+
+
+def _log_end_in(delivery: TraceDelivery) -> tuple[TopicPartition, int]:
+    """Return the partition and the log end offset of a message in LOG_STATES."""
+    payload = delivery.payload
+    partition = payload["partition"] if delivery.message == "LogMoved" else payload["result"]["partition"]
+    return TopicPartition(*partition), payload["state"][5]
 
 
 def group_history(facts: TraceFacts, group: str) -> dict[str, Any]:

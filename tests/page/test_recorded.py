@@ -27,6 +27,7 @@ from actors.page.lanes import interest_of
 from actors.page.log_lines import log_lines
 from actors.page.recorded import RecordedPage
 from actors.page.recorded_trace import Interest, RecordedTrace
+from actors.page.subject_histories import LiveLags
 from actors.public.simulated import SimulatedCluster
 from actors.trace.debugger import Debugger
 from actors.trace.explanation import MOST_SHOWN
@@ -312,6 +313,16 @@ def test_a_group_has_members_and_rebalances_with_their_causes(page: RecordedPage
     (lag,) = ask(page, "lags", name="readers", at=page.end)
     assert (lag["partition"], lag["committed"], lag["end"], lag["lag"]) == ("orders-0", 2, 5, 3)
     assert ask(page, "lags", name="readers", at=lag["at"] - 0.1) == []
+
+
+@pytest.mark.parametrize("lacking", ["", "LogMoved", "LogRead"])
+def test_a_lag_needs_only_one_kind_of_message_about_the_log(folder: Path, lacking: str) -> None:
+    """A partition sends LogMoved only to a reader that waits: a record may be appended while none does."""
+    lags = LiveLags()
+    for each in open_trace(folder).deliveries():
+        if each.message != lacking:
+            lags.take(each)
+    assert [(lag["partition"], lag["end"], lag["lag"]) for lag in lags.of("readers")] == [("orders-0", 5, 3)]
 
 
 def test_search_finds_subjects_facts_and_messages(page: RecordedPage) -> None:
