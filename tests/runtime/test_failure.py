@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+from thespian.actors import PoisonMessage
 
 from tests.runtime.actors import Scripted, World
 
@@ -46,6 +47,31 @@ def test_what_a_failed_handler_sent_stays_sent() -> None:
 
     world.tell(one, half)
     assert world.got(two) == ["before"]
+
+
+@pytest.mark.parametrize("attempts", [2, 3])
+def test_with_more_attempts_the_message_is_tried_in_place_and_goes_back_as_poison(attempts: int) -> None:
+    world = World(attempts=attempts)
+    one = world.actor()
+    world.tell(one, fail, "next")
+    assert world.got(one) == ["tried"] * attempts + ["next"]
+    assert world.heard == [PoisonMessage(fail)]
+    assert "no good" in world.heard[0].details
+
+
+def test_a_second_attempt_that_succeeds_is_a_success() -> None:
+    world = World(attempts=2)
+    one = world.actor()
+
+    def once(actor: Scripted, _: object) -> None:
+        actor.got.append("tried")
+        if len(actor.got) == 1:
+            raise ValueError
+
+    world.tell(one, once)
+    assert world.got(one) == ["tried", "tried"]
+    assert [d.error for d in world.journal.deliveries] == [None]
+    assert world.heard == []
 
 
 def test_messages_and_errors_that_cannot_be_printed_break_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -603,3 +603,11 @@ def test_an_exit_does_not_wait_for_the_flow() -> None:
     assert desk.base.instance_of(desk.clerk_address) is None
     desk.answer()
     assert desk.base.dead_letters == 1
+
+
+def test_the_failure_policy_of_the_shell_holds_whatever_the_bases_is() -> None:
+    desk = Desk()
+    desk.base.attempts = 3
+    desk.events(failing(ValueError("no good")))
+    assert desk.clerk.log == ["before"]
+    assert desk.heard == []

@@ -174,6 +174,7 @@ class System(Protocol):
         actor_class: type[Actor] | str,
         requirements: dict[str, Any] | None,
         global_name: str | None,
+        source_hash: str | None,
     ) -> ActorRef:
         """Create an actor under `parent`."""
 
@@ -276,7 +277,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         source_hash: str | None = None,
     ) -> ActorAddress:
         """Create a child. If its constructor fails, this actor receives ChildActorExited."""
-        return self.base.create_child(self, actor_class, requirements, global_name)
+        return self.base.create_child(self, actor_class, requirements, global_name, source_hash)
 
     def handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
         """Start or stop sending dead letters to this actor; `address` is its own address."""

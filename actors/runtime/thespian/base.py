@@ -1,9 +1,11 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
 It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), an InlineDriver and a LoopDriver.
+Loaded sources and status requests of Thespian, which only its own test suite uses, are in `tests/thespian_suite`.
 
-Rule 1 (failure): a message whose handler raised is dropped. Thespian's bases handle it again, and then return it to its
-        sender, as does the base of `tests/thespian_suite`. SystemExit ends the actor.
+Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
+        is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is
+        dropped. SystemExit ends the actor.
 Rule 2 (exit): an actor that handled ActorExitRequest is removed. If the request was recursive, the actor's children
         also get exit requests, CHILDREN_AT_ONCE at a time. The actor's parent receives ChildActorExited. Messages to
         removed actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead
@@ -21,6 +23,7 @@ import logging
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import lru_cache
@@ -36,6 +39,7 @@ from thespian.actors import (
     ChildActorExited,
     DeadEnvelope,
     NoCompatibleSystemForActor,
+    PoisonMessage,
     ThespianGeneration,
 )
 from thespian.system.utilis import actualActorClass
@@ -157,6 +161,7 @@ class LocalBase(Kernel):
 
     Args:
         clock: The time source.
+        attempts: The maximum number of times that a message is handled if its handler raises.
         observer: Receives every delivery.
         ports: The objects behind `self.port(name)`, by name.
         capabilities: The capabilities of the system.
@@ -170,11 +175,13 @@ class LocalBase(Kernel):
     def __init__(
         self,
         clock: Clock | None = None,
+        attempts: int = 1,
         observer: Observer | None = None,
         ports: dict[str, Any] | None = None,
         capabilities: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(clock, observer, ports)
+        self.attempts = attempts
         self.capabilities = {} if capabilities is None else capabilities
         self.capabilities.update(_CAPABILITIES)
         self.dead_letters = 0
@@ -246,13 +253,14 @@ class LocalBase(Kernel):
         actor_class: type[Actor] | str,
         requirements: dict[str, Any] | None,
         global_name: str | None,
+        source_hash: str | None,
     ) -> ActorRef:
         """Create an actor under `parent`, which receives ChildActorExited if the creation fails."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         child = self._ref_for(actor_class, parent)
         try:
-            self._construct(child, actor_class, requirements, global_name)
+            self._construct(child, actor_class, requirements, global_name, source_hash)
         except (ImportError, NoCompatibleSystemForActor):
             self._forget(child)
             raise
@@ -323,12 +331,12 @@ class LocalBase(Kernel):
         global_name: str | None = None,
         source_hash: str | None = None,
     ) -> ActorRef:
-        """Create a top-level actor, without sources that Thespian loads. Exceptions of its constructor are raised."""
+        """Create a top-level actor. Exceptions of its constructor are raised to the caller."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         ref = self._ref_for(actor_class, self.system_address)
         try:
-            self._construct(ref, actor_class, requirements, global_name)
+            self._construct(ref, actor_class, requirements, global_name, source_hash)
         except BaseException:
             self._forget(ref)
             raise
@@ -415,10 +423,20 @@ class LocalBase(Kernel):
             actor.receiveMessage(message, sender)
 
     def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
-        """Record and log the error of a handler (rule 1)."""
+        """Retry a message whose handler raised; after the last attempt, record and log the error (rule 1)."""
+        for _ in range(self.attempts - 1):
+            try:
+                to.actor.receiveMessage(message, sender)
+            except Exception as again:
+                error = again
+            else:
+                return
         self.failures += 1
         self.note_error(error)
         log.error("Actor %s failed to handle %s: %s", to, type(message).__name__, describe(error), exc_info=error)
+        if self.attempts > 1 and not isinstance(message, PoisonMessage | ChildActorExited):
+            details = "".join(traceback.format_exception(error))
+            self.send_as_system(sender, PoisonMessage(message, details), to)
 
     def handler_left(self, to: ActorRef) -> None:
         """End an actor that raised SystemExit, and its children."""
@@ -474,6 +492,11 @@ class LocalBase(Kernel):
         if name is not None:
             del self._global_names[name]
 
+    def class_of(self, name: str, source_hash: str | None) -> type[Actor]:
+        """Return the actor class with the name "module.Class"."""
+        found: type[Actor] = actualActorClass(name, None)
+        return found
+
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
         """Return a new address under `parent`, without an actor."""
         name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
@@ -488,10 +511,12 @@ class LocalBase(Kernel):
         actor_class: type[Actor] | str,
         requirements: dict[str, Any] | None,
         global_name: str | None,
+        source_hash: str | None,
     ) -> None:
         """Construct the actor of `ref`. Raises the errors of the constructor, the import and the capability check."""
-        found: type[Actor] = actualActorClass(actor_class, None) if isinstance(actor_class, str) else actor_class
-        actor = construct(found, self.capabilities, requirements)
+        if isinstance(actor_class, str):
+            actor_class = self.class_of(actor_class, source_hash)
+        actor = construct(actor_class, self.capabilities, requirements)
         actor._myRef = ref
         ref.actor = actor
         if global_name:
