@@ -6,18 +6,29 @@ ZooKeeper, or the ControlledShutdown request, that starts the scenario. It ends 
 stub; for a deleted topic, when its znode is deleted. A figure is the median of all repetitions except the first, in
 which a JVM is slow. A single repetition counts.
 
+A scenario has ended only if requests of the newest controller epoch name all its partitions: those of a controller
+that was deposed before it had read all states do not count.
+
 The scenario `reassign` needs six stubs, so that all replicas can be new.
 
 Each scenario has one row for its time and one for the requests that ZooKeeper received from the controllers. Other rows
-are the larger peak memory of the two candidates, and our longest turn (limit: 20 ms of CPU). If there are several
-sizes, a row compares the growth of the time with that of the cluster (limit: 1).
+are the larger peak memory of the two candidates, our longest turn (limit: 20 ms of CPU), and the 99th percentile of the
+time in which our controller answers a probe while the scenarios run (limit: 50 ms). If there are several sizes, a row
+compares the growth of the time with that of the cluster (limit: 1).
+
+With `--sides ours`, only our controller is measured, and the peer of a row is the row itself.
 
     python -m tests.benchmarks.controller [--partitions 10000,100000] [--brokers 3] [--reps 3] [--only loss,return]
+
+A million partitions (ZooKeeper and its log need 12 GB of memory, Apache's controller has a heap of 8 GB):
+
+    python -m tests.benchmarks.controller --partitions 1000000 --per-topic 500 --brokers 10 --reps 1 --sides ours
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -35,6 +46,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from tests.benchmarks.report import report
+from tests.benchmarks.turns import PROBE_LIMIT_MS, TURN_LIMIT_MS, Probe, percentile_99, waited
 from tests.cluster.processes import ROOT, ApacheBroker, OurNode, Running, free_ports
 from tests.cluster.stub_broker import Arrival, StubBroker
 from tests.waiting import until
@@ -52,13 +64,17 @@ MANY = 10_000
 MOVED = 1_000
 """Number of partitions that are reassigned."""
 QUIET_SECONDS = 1.5
-TURN_LIMIT_MS = 20.0
-JAVA = ("java", "-server", "-Xms512m", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+TIMEOUT = 1800
+"""Maximum duration of a scenario in seconds."""
+LARGE = 200_000
+"""Number of partitions from which on Apache's controller and ZooKeeper have larger heaps."""
+JAVA = ("java", "-server", "-Xms512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 SETTINGS = {
     "zookeeper__session__timeout__ms": 60_000,
     "auto__leader__rebalance__enable": "false",
     "controlled__shutdown__enable": "false",
 }
+LIMITS = {"longest_turn_ms": TURN_LIMIT_MS, "probe_p99_ms": PROBE_LIMIT_MS}
 PEER = "Apache Kafka 3.9.1"
 TMPFS = Path("/dev/shm")
 
@@ -69,13 +85,23 @@ Figures = dict[str, list[float]]
 class Scene:
     """ZooKeeper, the stub brokers, and a cluster of `partitions` on them."""
 
-    def __init__(self, place: Path, partitions: int, brokers: int, zookeeper: EmbeddedZooKeeper) -> None:
+    def __init__(
+        self, place: Path, partitions: int, per_topic: int, brokers: int, zookeeper: EmbeddedZooKeeper
+    ) -> None:
         self.place, self.partitions, self.brokers, self.zookeeper = place, partitions, brokers, zookeeper
+        self.per_topic = per_topic
+        self.java = (*JAVA, "-Xmx8g" if partitions > LARGE else "-Xmx4g")
         self.zk = KazooClient(zookeeper.connect_string, timeout=60)
         self.zk.start(60)
         self.epoch = 0
         self.moves = 0
         """Number of reassignments of the first topics."""
+        self.spans: list[tuple[float, float]] = []
+        """Begin and end of each scenario."""
+        self.metrics_ports: list[int] = []
+        """Metrics ports of our candidates."""
+        self.turns: list[float] = []
+        """CPU milliseconds of the longest turn in the last minute of each scenario, of each of our candidates."""
         ports = free_ports(brokers)
         self.stubs = [StubBroker(n + 1, port, zookeeper.connect_string) for n, port in enumerate(ports)]
 
@@ -94,9 +120,9 @@ class Scene:
 
     def topics(self) -> Iterator[tuple[str, dict[int, list[int]]]]:
         """Yield each topic with its replicas by partition, after the reassignments so far."""
-        for number in range(-(-self.partitions // PER_TOPIC)):
-            moves = self.moves if number < MOVED // PER_TOPIC else 0
-            yield f"t{number:05d}", self.assignment(min(PER_TOPIC, self.partitions), number + moves * REPLICAS)
+        for number in range(-(-self.partitions // self.per_topic)):
+            moves = self.moves if number < MOVED // self.per_topic else 0
+            yield f"t{number:05d}", self.assignment(min(self.per_topic, self.partitions), number + moves * REPLICAS)
 
     def populate(self) -> None:
         """Create the znodes of the topics, as a controller would have created them."""
@@ -129,10 +155,9 @@ class Scene:
             yield from ((method, path, data) for path, data in made if path.endswith(ending))
 
     def _write(self, operations: Iterator[tuple[Any, ...]]) -> None:
-        every = list(operations)
-        for first in range(0, len(every), OPERATIONS):
+        while some := list(itertools.islice(operations, OPERATIONS)):
             transaction = self.zk.transaction()
-            for method, *arguments in every[first : first + OPERATIONS]:
+            for method, *arguments in some:
                 getattr(transaction, method)(*arguments)
             for result in transaction.commit():
                 if isinstance(result, Exception):
@@ -158,7 +183,7 @@ class Scene:
 
     def settle(self, done: Callable[[list[Arrival]], bool] = lambda arrivals: True) -> list[Arrival]:
         """Wait until `done` is true and nothing has arrived for QUIET_SECONDS; return what has arrived."""
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + TIMEOUT
         began = time.monotonic()
         while True:
             arrivals = self.arrivals()
@@ -182,10 +207,15 @@ class Scene:
         self.forget()
         before = self.requests()
         began = begin()
-        last = max(arrival.at for arrival in self.settle(done))
-        figures.setdefault(f"{case}_ms", []).append((last - began) * 1000)
+        self.note(figures, case, began, max(arrival.at for arrival in self.settle(done)), before)
+
+    def note(self, figures: Figures, case: str, began: float, ended: float, before: int) -> None:
+        """Record a scenario's time, and its requests to ZooKeeper after the first `before`."""
+        figures.setdefault(f"{case}_ms", []).append((ended - began) * 1000)
         figures.setdefault(f"{case}_zookeeper_requests", []).append(self.requests() - before)
-        print(f"  {case}: {(last - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
+        self.spans.append((began, ended))
+        self.turns += [longest_turn(port) for port in self.metrics_ports]
+        print(f"  {case}: {(ended - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
 
     # ------------------------------------------------------------------------------------------------ scenarios
 
@@ -239,9 +269,7 @@ class Scene:
         assert remaining == 0, f"it still leads {remaining} partitions"
         self.settle()
         last = max((a.at for stub in others for a in stub.ask("arrivals")), default=answered)  # type: ignore[attr-defined]
-        figures.setdefault("shutdown_ms", []).append((max(last, answered) - began) * 1000)
-        figures.setdefault("shutdown_zookeeper_requests", []).append(self.requests() - before)
-        print(f"  shutdown: {(max(last, answered) - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
+        self.note(figures, "shutdown", began, max(last, answered), before)
         self.goes.ask("vanish")
         self.settle()
         self.goes.ask("forget")
@@ -267,11 +295,9 @@ class Scene:
         self.zk.exists(path, lambda event: gone.append(time.monotonic()) if event.type == "DELETED" else None)
         before, began = self.requests(), time.monotonic()
         self.zk.create("/admin/delete_topics/made", b"")
-        until(lambda: bool(gone), what="the topic's end", timeout=600)
+        until(lambda: bool(gone), what="the topic's end", timeout=TIMEOUT)
         until(lambda: not self.zk.exists("/admin/delete_topics/made"), what="the request's end", timeout=60)
-        figures.setdefault("delete_ms", []).append((gone[0] - began) * 1000)
-        figures.setdefault("delete_zookeeper_requests", []).append(self.requests() - before)
-        print(f"  delete: {(gone[0] - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
+        self.note(figures, "delete", began, gone[0], before)
 
     def preferred(self, figures: Figures) -> None:
         """Elect the preferred leaders of partitions that are led by their second replicas."""
@@ -340,36 +366,46 @@ SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
 
 
 def at_least(kind: str, partitions: int) -> Callable[[list[Arrival]], bool]:
-    """Return a condition: requests of this kind for at least this number of partitions have arrived."""
-    return lambda arrivals: sum(each.partitions for each in arrivals if each.kind == kind) >= partitions
+    """Return a condition: requests of this kind and the newest epoch have arrived for so many partitions or more."""
+
+    def is_done(arrivals: list[Arrival]) -> bool:
+        newest = max((each.epoch for each in arrivals), default=0)
+        return sum(each.partitions for each in arrivals if (each.kind, each.epoch) == (kind, newest)) >= partitions
+
+    return is_done
 
 
 @contextmanager
 def candidates(scene: Scene, place: Path, start: Callable[..., Running]) -> Iterator[dict[int, tuple[Running, int]]]:
-    """Start two candidates; yield each process with its metrics port, by broker id. One is the controller."""
+    """Start two candidates; yield each process with its port, by broker id. One is the controller."""
     with ExitStack() as stack:
-        nodes, ports = {}, free_ports(2 * len(CANDIDATES))
+        nodes: dict[int, tuple[Running, int]] = {}
+        ports = free_ports(2 * len(CANDIDATES))
+        scene.forget()
         for node, port, metrics_port in zip(CANDIDATES, ports[::2], ports[1::2], strict=True):
-            running = start(place / str(node), node, port, scene.zookeeper.connect_string, metrics_port)
+            running = start(place / str(node), node, port, scene.zookeeper.connect_string, metrics_port, scene.java)
             stack.callback(running.kill)
-            nodes[node] = running, metrics_port
+            nodes[node] = running, port
+            if start is ours:
+                scene.metrics_ports.append(metrics_port)
+                stack.callback(scene.metrics_ports.clear)
             until(lambda node=node: scene.zk.exists(f"/brokers/ids/{node}"), what="a start", timeout=120)  # type: ignore[misc]
             until(lambda: scene.zk.exists("/controller"), what="an election", timeout=60)
-            scene.settle()
+            scene.settle(at_least("LeaderAndIsrRequest", REPLICAS * scene.partitions))
         yield nodes
 
 
-def ours(place: Path, node: int, port: int, zookeeper: str, metrics_port: int) -> Running:
-    """Start one of our nodes."""
+def ours(place: Path, node: int, port: int, zookeeper: str, metrics_port: int, java: tuple[str, ...]) -> Running:
+    """Start one of our nodes. It needs no Java."""
     return OurNode(place, node, port, zookeeper, **SETTINGS, metrics__port=metrics_port)
 
 
-def apache(place: Path, node: int, port: int, zookeeper: str, metrics_port: int) -> Running:
+def apache(place: Path, node: int, port: int, zookeeper: str, metrics_port: int, java: tuple[str, ...]) -> Running:
     """Start an Apache broker. It has no metrics port."""
     place.mkdir(parents=True)
     jars = apache_jars()
     assert jars is not None
-    return ApacheBroker(jars, place, node, port, zookeeper, java=JAVA, **SETTINGS)
+    return ApacheBroker(jars, place, node, port, zookeeper, java=java, **SETTINGS)
 
 
 def apache_jars() -> Path | None:
@@ -378,11 +414,12 @@ def apache_jars() -> Path | None:
     return place if place.is_dir() else None
 
 
-def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only: set[str]) -> Figures:
+def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only: set[str], probed: bool) -> Figures:
     """Run the scenarios in `only` with candidates of one kind, and return the figures."""
     figures: Figures = {}
     place = scene.place / f"{name}-{scene.partitions}"
-    with candidates(scene, place, start) as nodes:
+    with candidates(scene, place, start) as nodes, ExitStack() as stack:
+        probes = [stack.enter_context(Probe(port)) for _, port in nodes.values() if probed]
         for rep in range(reps):
             print(f"{name}, {scene.partitions} partitions, repetition {rep + 1}", file=sys.stderr, flush=True)
             for scenario, play in SCENARIOS.items():
@@ -390,8 +427,11 @@ def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only:
                     play(scene, figures)
         peaks = [peak_megabytes(running.process.pid) for running, _ in nodes.values()]
         figures["peak_memory_mb"] = [max(peaks)]
-        if name == "ours":
-            figures["longest_turn_ms"] = [max(longest_turn(port) for _, port in nodes.values())]
+        if start is ours:
+            figures["longest_turn_ms"] = [max(scene.turns)]
+        if probed:
+            waits = [waited(probe.answered, *span) for span in scene.spans for probe in probes]
+            figures["probe_p99_ms"] = [1000 * percentile_99([end - begin for wait in waits for begin, end in wait])]
     for node in CANDIDATES:
         until(lambda node=node: not scene.zk.exists(f"/brokers/ids/{node}"), what="an end", timeout=120)  # type: ignore[misc]
     return figures
@@ -423,10 +463,11 @@ def tell(size: int, mine: Figures, theirs: Figures) -> None:
     for case, figures in mine.items():
         name = f"{case.rpartition('_')[0]}_{size}"
         unit = case.rpartition("_")[2]
-        if case == "longest_turn_ms":
-            report("controller", name, median(figures), TURN_LIMIT_MS, "limit", unit, less_is_better=True)
-        elif case in theirs:
-            report("controller", name, median(figures), median(theirs[case]), PEER, unit, less_is_better=True)
+        if case in LIMITS:
+            report("controller", name, median(figures), LIMITS[case], "limit", unit, less_is_better=True)
+        else:
+            peer, value = (PEER, median(theirs[case])) if theirs else ("itself", median(figures))
+            report("controller", name, median(figures), value, peer, unit, less_is_better=True)
 
 
 def main() -> int:
@@ -435,27 +476,31 @@ def main() -> int:
     parser.add_argument("--partitions", default="2000", help="sizes of the cluster, e.g. 1000,10000,100000")
     parser.add_argument("--brokers", type=int, default=3, help="stub brokers, at least 3")
     parser.add_argument("--reps", type=int, default=2)
+    parser.add_argument("--per-topic", type=int, default=PER_TOPIC, help="partitions of a topic")
+    parser.add_argument("--sides", choices=("both", "ours"), default="both")
     parser.add_argument("--only", default=",".join(SCENARIOS), help="some of " + ",".join(SCENARIOS))
     options = parser.parse_args()
     sizes, only = sorted(int(size) for size in options.partitions.split(",")), set(options.only.split(","))
-    if not only <= SCENARIOS.keys() or options.brokers < REPLICAS or sizes[0] < PER_TOPIC:
-        parser.error(f"scenarios are {','.join(SCENARIOS)}; 3 brokers, {PER_TOPIC} partitions at least")
-    if apache_jars() is None:
+    if not only <= SCENARIOS.keys() or options.brokers < REPLICAS or sizes[0] < options.per_topic:
+        parser.error(f"scenarios are {','.join(SCENARIOS)}; 3 brokers, a topic of partitions at least")
+    alone = options.sides == "ours"
+    if not alone and apache_jars() is None:
         print("controller: nothing to be beside: set KAFKA_LIBS, or run `make apache`", file=sys.stderr)
         return 0
     grown: dict[str, list[float]] = {}
     for size in sizes:
         place = Path(tempfile.mkdtemp(prefix="controller-", dir=TMPFS if TMPFS.is_dir() else None))
         try:
-            with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap="2g") as zookeeper:
-                scene = Scene(place, size, options.brokers, zookeeper)
+            heap = "6g" if size > LARGE else "2g"
+            with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap=heap) as zookeeper:
+                scene = Scene(place, size, options.per_topic, options.brokers, zookeeper)
                 try:
                     scene.populate()
                     for stub in scene.stubs:
                         stub.ask("register")
-                    theirs = run(scene, "apache", apache, options.reps, only)
+                    theirs = {} if alone else run(scene, "apache", apache, options.reps, only, probed=False)
                     scene.reset()
-                    mine = run(scene, "ours", ours, options.reps, only)
+                    mine = run(scene, "ours", ours, options.reps, only, probed=alone)
                 finally:
                     scene.close()
         finally:
@@ -465,7 +510,7 @@ def main() -> int:
             if case.endswith("_ms"):
                 grown.setdefault(case, []).append(median(figures))
     for case, times in grown.items():
-        if len(times) > 1 and case != "longest_turn_ms":
+        if len(times) > 1 and case not in LIMITS:
             growth = times[-1] / times[0] * sizes[0] / sizes[-1]
             name = f"{case.removesuffix('_ms')}_growth_{sizes[0]}_to_{sizes[-1]}"
             report("controller", name, growth, 1.0, "limit", "times the partitions'", less_is_better=True)

@@ -219,12 +219,7 @@ def measure(place: Path, partitions: int) -> None:
 
 def tell(case: str, turns: Turns, probes: Sequence[tuple[float, float]], begun: float, ended: float) -> None:
     """Print the rows of one phase."""
-    inside = [
-        (asked + late * PROBE_SECONDS, answered)
-        for asked, answered in probes
-        if begun <= asked < ended
-        for late in range(int((answered - asked) / PROBE_SECONDS) + 1)
-    ]
+    inside = waited(probes, begun, ended)
     by_clock = percentile_99([answered - asked for asked, answered in inside])
     by_cpu = percentile_99([turns.spent(asked, answered) for asked, answered in inside])
     print(f"{case}: {ended - begun:.1f} s, {len(inside)} probes", file=sys.stderr)
@@ -234,6 +229,16 @@ def tell(case: str, turns: Turns, probes: Sequence[tuple[float, float]], begun: 
         ("probe_p99_by_clock", by_clock, PROBE_LIMIT_MS),
     ):
         report("turns", f"{case}_{what}", seconds * 1000, limit, "limit", "ms", less_is_better=True)
+
+
+def waited(probes: Sequence[tuple[float, float]], begun: float, ended: float) -> list[tuple[float, float]]:
+    """Return when each request between these times was sent, or would have been sent, and when it was answered."""
+    return [
+        (asked + late * PROBE_SECONDS, answered)
+        for asked, answered in probes
+        if begun <= asked < ended
+        for late in range(int((answered - asked) / PROBE_SECONDS) + 1)
+    ]
 
 
 def percentile_99(values: Sequence[float]) -> float:

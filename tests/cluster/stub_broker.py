@@ -29,6 +29,8 @@ SESSION_SECONDS = 60
 _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhih")
 """API key, version, correlation id, and length of the client id."""
+_CONTROLLER = struct.Struct(">ii")
+"""Controller id and controller epoch."""
 _EPOCHS = 16
 """Size of the controller id, controller epoch and broker epoch, after a request's header and its tags."""
 _WELL = b"\0\0\0"
@@ -55,11 +57,12 @@ _ADDING = 4
 
 
 class Arrival(NamedTuple):
-    """A request that has arrived completely: time (monotonic seconds), type, and number of partitions."""
+    """A request that has arrived completely: time (monotonic seconds), type, partitions, and controller epoch."""
 
     at: float
     kind: str
     partitions: int
+    epoch: int
 
 
 class StubBroker:
@@ -206,10 +209,12 @@ class _Stub:
         if shape is None or shape.version != version:
             raise TypeError(f"a stub knows no request {key} of version {version}")
         head = correlation_id.to_bytes(4, "big") + _WELL  # no tags of the header, error code 0
-        names, adding = _walk(frame, _HEAD.size + max(client, 0) + 1 + _EPOCHS, shape)
+        begin = _HEAD.size + max(client, 0) + 1
+        _, epoch = _CONTROLLER.unpack_from(frame, begin)
+        names, adding = _walk(frame, begin + _EPOCHS, shape)
         body = length(len(names), compact=True) + b"".join(names) if shape.named else b""
         connection.sendall(_SIZE.pack(len(head) + len(body) + 1) + head + body + b"\0")
-        self._arrivals.append(Arrival(at, shape.kind, len(names)))
+        self._arrivals.append(Arrival(at, shape.kind, len(names), epoch))
         if adding:
             _, request = decode_request(frame)
             assert isinstance(request, LeaderAndIsrRequest)
