@@ -45,7 +45,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from tests.benchmarks.report import report
+from tests.benchmarks.report import peak_megabytes, report
 from tests.benchmarks.turns import PROBE_LIMIT_MS, TURN_LIMIT_MS, Probe, percentile_99, waited
 from tests.cluster.processes import ROOT, ApacheBroker, OurNode, Running, free_ports
 from tests.cluster.stub_broker import Arrival, StubBroker
@@ -435,14 +435,6 @@ def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only:
     for node in CANDIDATES:
         until(lambda node=node: not scene.zk.exists(f"/brokers/ids/{node}"), what="an end", timeout=120)  # type: ignore[misc]
     return figures
-
-
-def peak_megabytes(process: int) -> float:
-    """Return the peak resident memory of a process in MB."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    found = re.search(r"VmHWM:\s+(\d+)", status)
-    assert found is not None
-    return int(found[1]) / 1000
 
 
 def longest_turn(port: int) -> float:

@@ -2,7 +2,9 @@
 
 A node on a real ZooKeeper is the controller and the only broker of 100,000 partitions with one replica each. The first
 phase is its start, in which it creates the directories. The second phase begins when /controller is deleted: the
-controller loads the cluster again. In both phases it sends a LeaderAndIsr for all partitions to the broker.
+controller loads the cluster again. In both phases it sends a LeaderAndIsr for all partitions to the broker. Then the
+node is stopped with SIGTERM and started again on the same directories. The rows `stop` and `restart` are seconds until
+it has ended and leads all partitions again, `memory` is the larger peak of both processes: broker and controller.
 
 A probe sends an ApiVersions request every 5 ms. The probe cannot send while it waits for a response. The requests that
 it would have sent in that time count with the remaining time until the response. Other processes may use the machine.
@@ -35,7 +37,7 @@ from actors.node.process import run_node
 from actors.node.settings import load_settings
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.wire import encode_request
-from tests.benchmarks.report import report
+from tests.benchmarks.report import peak_megabytes, report
 from tests.cluster.processes import Running, free_ports
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -45,6 +47,10 @@ PER_TOPIC = 100
 PROBE_SECONDS = 0.005
 TURN_LIMIT_MS = 20.0
 PROBE_LIMIT_MS = 50.0
+MILLION = 1_000_000
+MEMORY_LIMIT_MB = 3_000.0
+RESTART_LIMIT_SECONDS = 120.0
+"""Limits with a million partitions."""
 NODE_ID = 1
 OPERATIONS = 500
 """Number of znodes that one transaction creates."""
@@ -183,7 +189,9 @@ def measure(place: Path, partitions: int) -> None:
     """Start ZooKeeper and the node, measure both phases, and print the rows."""
     port, metrics_port = free_ports(2)
     properties, log = place / "server.properties", place / "turns.log"
-    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap="1g") as zookeeper:
+    with EmbeddedZooKeeper(
+        place / "zookeeper", force_sync=False, heap="6g" if partitions > PARTITIONS else "1g"
+    ) as zookeeper:
         zk = KazooClient(zookeeper.connect_string, timeout=60)
         zk.start(60)
         prepare(zk, partitions)
@@ -192,10 +200,10 @@ def measure(place: Path, partitions: int) -> None:
             f"zookeeper.connect={zookeeper.connect_string}\nzookeeper.session.timeout.ms=60000\n"
             f"log.dirs={place / 'data'}\ncontrolled.shutdown.enable=false\n"
         )
-        command = [sys.executable, "-m", "tests.benchmarks.turns", "--node", str(properties), str(log)]
-        node = Running(command, place / "node.log")
+        command = [sys.executable, "-m", "tests.benchmarks.turns", "--node", str(properties)]
+        node = Running([*command, str(log)], place / "node.log")
         try:
-            until(lambda: socket.create_connection(("127.0.0.1", port)).close() is None, ignore=(OSError,))
+            until(lambda: socket.create_connection(("127.0.0.1", port)).close() is None, timeout=60, ignore=(OSError,))
             begun = time.monotonic()
             with Probe(port) as probe:
                 until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a start")
@@ -205,6 +213,13 @@ def measure(place: Path, partitions: int) -> None:
                 until(lambda: zk.get("/controller_epoch")[0] != epoch, timeout=60, what="an election")
                 until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a failover")
                 failed_over = time.monotonic()
+            memory = peak_megabytes(node.process.pid)
+            assert node.stop(timeout=900) == 0, "the node did not stop cleanly"
+            stopped = time.monotonic()
+            node = Running([*command, str(place / "restart.log")], place / "node.log")
+            until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a restart")
+            restarted = time.monotonic()
+            memory = max(memory, peak_megabytes(node.process.pid))
         except AssertionError:
             print(node.output[-4000:], file=sys.stderr)
             raise
@@ -215,6 +230,13 @@ def measure(place: Path, partitions: int) -> None:
     turns, size = Turns(log), f"{partitions // 1000}k"
     tell(f"take_over_{size}", turns, probe.answered, begun, taken_over)
     tell(f"failover_{size}", turns, probe.answered, taken_over, failed_over)
+    for what, figure, unit in (
+        ("stop", stopped - failed_over, "s"),
+        ("restart", restarted - stopped, "s"),
+        ("memory", memory, "MB"),
+    ):
+        limit = MEMORY_LIMIT_MB if unit == "MB" else RESTART_LIMIT_SECONDS
+        report("turns", f"{what}_{size}", figure, limit * partitions / MILLION, "limit", unit, less_is_better=True)
 
 
 def tell(case: str, turns: Turns, probes: Sequence[tuple[float, float]], begun: float, ended: float) -> None:
