@@ -6,6 +6,9 @@ Rule 2: the peers are measured in turns, and a ratio is the median of the rounds
         affects all peers alike. Apache's brokers have the JVM options of Kafka's start scripts, and are warmed up.
 Rule 3: our nodes write traces, which is their default.
 
+Rule 4: `producers_N` and `clients_64` have N clients of librdkafka in one process. 64 producers and 64 consumers work
+        at the same time, each on a partition; the figure is that of the consumers.
+
 `--cases a,b` selects cases, `--rounds N` sets the number of rounds (5), `--warm N` the records that warm Apache up
 (10 M).
 """
@@ -24,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +63,8 @@ class Case(NamedTuple):
     partitions: int = 1
     mock: float | None = None
     apache: float = 0.0
+    consumed: bool = False
+    """Whether as many clients consume at the same time; the figure is then that of the consumers."""
 
 
 SMALL, SINGLE = ("batch.size=16384",), ("batch.num.messages=1", "linger.ms=0")
@@ -75,6 +81,13 @@ PRODUCE: dict[str, Case] = {
     "p99_acks1": Case(5_000, 100, rate=1_000, settings=AT_ONCE, apache=0.5),
     "p99_all_rf3": Case(5_000, 100, "all", 1_000, AT_ONCE, nodes=3, apache=0.5),
 }
+FULL = 150
+"""Records of each batch of the cases with many clients, so that all numbers of clients send equally many requests."""
+for clients in (1, 10, 100, 1_000):
+    many = (f"batch.num.messages={FULL}", "linger.ms=2000", f"clients={clients}")
+    PRODUCE[f"producers_{clients}"] = Case(1_050_000, 100, settings=many, apache=1.2)
+SIXTY_FOUR = ("clients=64", "partitions=64")
+PRODUCE["clients_64"] = Case(1_000_000, 100, settings=(*SIXTY_FOUR, *SMALL), partitions=64, apache=1.2, consumed=True)
 FETCH: dict[str, Case] = {"fetch_100b": Case(2_000_000, 100, apache=0.8), "fetch_1kb": Case(400_000, 1000, apache=0.8)}
 CASES = PRODUCE | FETCH
 
@@ -191,6 +204,15 @@ class Load:
                 process.kill()
 
 
+def at_once(load: Load, cluster: Cluster, case: Case) -> float:
+    """Produce and consume the records of a case at the same time, and return the consumers' records per second."""
+    topic = cluster.topic(case.partitions)
+    with ThreadPoolExecutor(1) as other:
+        consumed = other.submit(load.consume, cluster.bootstrap, topic, case, *SIXTY_FOUR)
+        load.produce(cluster.bootstrap, topic, case)
+        return consumed.result()["per_second"]
+
+
 def measure(load: Load, name: str, clusters: dict[str, Cluster], read: dict[str, str]) -> dict[str, float]:
     """Measure one round of a case with each peer, including our nodes.
 
@@ -204,6 +226,8 @@ def measure(load: Load, name: str, clusters: dict[str, Cluster], read: dict[str,
     for peer, cluster in clusters.items():
         if name in FETCH:
             found[peer] = load.consume(cluster.bootstrap, read[peer], case)["per_second"]
+        elif case.consumed:
+            found[peer] = at_once(load, cluster, case)
         else:
             said = load.produce(cluster.bootstrap, cluster.topic(case.partitions), case)
             found[peer] = said["p99_ms" if case.rate else "per_second"]

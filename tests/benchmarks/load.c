@@ -5,7 +5,8 @@
  *   load transact BOOTSTRAP TOPIC TRANSACTIONS BYTES RECORDS [name=value ...]   RECORDS in each, committed
  *   load mock TOPIC                                                         prints where it serves, until killed
  *
- * What comes as name=value is librdkafka's configuration, but partitions=N: records go to so many in turn. Latencies are from the call to the report of delivery.
+ * What comes as name=value is librdkafka's configuration, but partitions=N and clients=N: N clients produce or consume in turn, from or to so many partitions.
+ * Latencies are from the call to the report of delivery.
  */
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static long delivered, failed, partitions = 1;
+static long delivered, failed, partitions = 1, clients = 1;
 static double *started, *latency, last;
 
 static double now(void) {
@@ -55,6 +56,16 @@ static rd_kafka_t *client(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
     return made;
 }
 
+static rd_kafka_t **all_clients(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
+    rd_kafka_t **made = calloc(clients, sizeof *made);
+    for (long i = 0; i < clients; i++) made[i] = client(type, rd_kafka_conf_dup(conf));
+    return made;
+}
+
+static void poll_all(rd_kafka_t **producers, int milliseconds) {
+    for (long i = 0; i < clients; i++) rd_kafka_poll(producers[i], i ? 0 : milliseconds);
+}
+
 static void send_one(rd_kafka_t *producer, rd_kafka_topic_t *topic, char *record, size_t bytes, long number) {
     int partition = number % partitions;
     while (rd_kafka_produce(topic, partition, RD_KAFKA_MSG_F_COPY, record, bytes, NULL, 0, (void *)(size_t)number)) {
@@ -65,12 +76,16 @@ static void send_one(rd_kafka_t *producer, rd_kafka_topic_t *topic, char *record
 
 static void produce(rd_kafka_conf_t *conf, const char *name, long records, size_t bytes, double rate) {
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-    rd_kafka_t *producer = client(RD_KAFKA_PRODUCER, conf);
-    rd_kafka_topic_t *topic = rd_kafka_topic_new(producer, name, NULL);
+    rd_kafka_t **producers = all_clients(RD_KAFKA_PRODUCER, conf);
+    rd_kafka_topic_t **topics = calloc(clients, sizeof *topics);
     char *record = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) record[i] = 'a' + (i * 7 + i / 13) % 26;
-    send_one(producer, topic, record, bytes, 0); /* connections and metadata are there when it is counted */
-    if (rd_kafka_flush(producer, 30000) || failed) fail("the first record was not taken");
+    for (long i = 0; i < clients; i++) {
+        topics[i] = rd_kafka_topic_new(producers[i], name, NULL);
+        send_one(producers[i], topics[i], record, bytes, 0); /* connections and metadata are there when it is counted */
+    }
+    for (long i = 0; i < clients; i++)
+        if (rd_kafka_flush(producers[i], 30000) || failed) fail("the first record was not taken");
     delivered = 0;
     if (rate > 0) {
         started = calloc(records, sizeof *started);
@@ -79,14 +94,14 @@ static void produce(rd_kafka_conf_t *conf, const char *name, long records, size_
     double begin = now();
     for (long i = 0; i < records; i++) {
         for (double due = begin + i / rate; rate > 0 && now() < due;) {
-            rd_kafka_poll(producer, 0);
+            poll_all(producers, 0);
             if (due - now() > 2e-4) usleep(100);
         }
         if (rate > 0) started[i] = now();
-        send_one(producer, topic, record, bytes, i);
-        if (i % 512 == 0) rd_kafka_poll(producer, 0);
+        send_one(producers[i % clients], topics[i % clients], record, bytes, i);
+        if (i % 512 == 0) poll_all(producers, 0);
     }
-    while (delivered < records && now() - begin < 120) rd_kafka_poll(producer, 10);
+    while (delivered < records && now() - begin < 120) poll_all(producers, clients > 1 ? 1 : 10);
     printf("{\"records\": %ld, \"failed\": %ld, \"per_second\": %.0f", delivered, failed, delivered / (last - begin));
     if (rate > 0) {
         long first = records / 10, count = records - first; /* the first tenth warms up */
@@ -103,12 +118,15 @@ static void consume(rd_kafka_conf_t *conf, const char *name, long records) {
     set(conf, "enable.auto.commit", "false");
     set(conf, "queued.min.messages", "10000000"); /* else it rests for a second when the broker is faster than we */
     set(conf, "queued.max.messages.kbytes", "2000000");
-    rd_kafka_t *consumer = client(RD_KAFKA_CONSUMER, conf);
-    rd_kafka_poll_set_consumer(consumer);
-    rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(consumer);
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, name, 0)->offset = 0;
-    rd_kafka_assign(consumer, list);
+    rd_kafka_t **consumers = all_clients(RD_KAFKA_CONSUMER, conf);
+    rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(consumers[0]);
+    for (long i = 0; i < clients; i++) {
+        rd_kafka_poll_set_consumer(consumers[i]);
+        if (i) rd_kafka_queue_forward(rd_kafka_queue_get_consumer(consumers[i]), queue); /* all are read from the first's */
+        rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+        rd_kafka_topic_partition_list_add(list, name, i % partitions)->offset = 0;
+        rd_kafka_assign(consumers[i], list);
+    }
     static rd_kafka_message_t *batch[10000];
     long seen = 0, before = 0;
     double begin = now(), first = 0, end = 0;
@@ -161,8 +179,9 @@ static void configure(rd_kafka_conf_t *conf, int count, char **words) {
         char *value = strchr(words[i], '=');
         if (!value) fail("what comes last is name=value");
         *value = 0;
-        if (!strcmp(words[i], "partitions")) {
-            partitions = atol(value + 1);
+        long *counted = !strcmp(words[i], "partitions") ? &partitions : !strcmp(words[i], "clients") ? &clients : NULL;
+        if (counted) {
+            *counted = atol(value + 1);
             continue;
         }
         set(conf, words[i], value + 1);
