@@ -64,6 +64,7 @@ MANY = 10_000
 MOVED = 1_000
 """Number of partitions that are reassigned."""
 QUIET_SECONDS = 1.5
+"""Time without an arrival after which nothing more is expected, for each 100,000 partitions."""
 TIMEOUT = 1800
 """Maximum duration of a scenario in seconds."""
 LARGE = 200_000
@@ -182,13 +183,14 @@ class Scene:
         return sum(int(count) for count, session in found if session not in own)
 
     def settle(self, done: Callable[[list[Arrival]], bool] = lambda arrivals: True) -> list[Arrival]:
-        """Wait until `done` is true and nothing has arrived for QUIET_SECONDS; return what has arrived."""
+        """Wait until `done` is true and nothing has arrived for some time (QUIET_SECONDS); return what has arrived."""
+        quiet = QUIET_SECONDS * max(1.0, self.partitions / 100_000)
         deadline = time.monotonic() + TIMEOUT
         began = time.monotonic()
         while True:
             arrivals = self.arrivals()
             last = max((arrival.at for arrival in arrivals), default=began)
-            if time.monotonic() - max(last, began) > QUIET_SECONDS and done(arrivals):
+            if time.monotonic() - max(last, began) > quiet and done(arrivals):
                 return arrivals
             if time.monotonic() > deadline:
                 raise AssertionError(f"nothing more comes, but it is not done: {arrivals[-5:]}")
