@@ -1,4 +1,5 @@
-/* Check the records of a batch (batch_records.py, rule 2) or clean them (offset_map.py, rule 3) at the speed of memory.
+/* Check the records of a batch (batch_records.py, rule 2) or clean them (offset_map.py, rule 3) at the speed of memory,
+ * and encode the rows of a request (compiler.py, rule 3).
  *
  * Each function passes over valid records, and stops before the first invalid or incomplete record. The Python code
  * then finds the error in that record. Without a C compiler, the Python code does all of the work.
@@ -6,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <limits.h>
+#include <structmember.h>
 
 typedef const unsigned char *bytes;
 
@@ -429,7 +431,178 @@ static PyObject *kept_batches(PyObject *self, PyObject *args)
     return places ? Py_BuildValue("nnnN", (Py_ssize_t)(at - start), records, batches, places) : NULL;
 }
 
+/* Rows that are being encoded. A row is one entry of a message's list. */
+struct rows {
+    unsigned char *data;
+    Py_ssize_t size, room;
+};
+
+/* A field of a row. Its form is that of the struct module for an integer or a bool, A for an array of int32, C for one
+ * with a compact length, n for the partition's number, x for constant bytes. `offset` is that of the slot in an entry.
+ */
+struct column {
+    char form;
+    Py_ssize_t offset, size;
+    bytes constant;
+};
+
+enum { COLUMNS = 24 };
+
+static int grow(struct rows *rows, Py_ssize_t more)
+{
+    if (rows->room - rows->size >= more)
+        return 1;
+    Py_ssize_t room = 2 * (rows->size + more);
+    unsigned char *data = PyMem_Realloc(rows->data, room);
+    if (!data) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    rows->data = data;
+    rows->room = room;
+    return 1;
+}
+
+/* Append an integer of `size` bytes. Return 0 if `value` is not such an integer. */
+static int put_integer(struct rows *rows, PyObject *value, int size)
+{
+    int overflow;
+    if (!value || !PyLong_CheckExact(value))
+        return 0;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow || (size < 8 && (number < -(1LL << (8 * size - 1)) || number >= 1LL << (8 * size - 1))))
+        return 0;
+    for (int n = size; n--;)
+        rows->data[rows->size++] = (unsigned char)((unsigned long long)number >> (8 * n));
+    return 1;
+}
+
+/* Append a tuple of int32. Return 0 if `value` is no such tuple. */
+static int put_array(struct rows *rows, PyObject *value, int is_compact)
+{
+    if (!value || !PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) > INT_MAX - 1)
+        return 0;
+    Py_ssize_t count = PyTuple_GET_SIZE(value);
+    if (!grow(rows, 5 + 4 * count))
+        return 0;
+    if (is_compact) {
+        unsigned long left = (unsigned long)count + 1;
+        for (; left > 0x7F; left >>= 7)
+            rows->data[rows->size++] = (unsigned char)(left | 0x80);
+        rows->data[rows->size++] = (unsigned char)left;
+    } else
+        for (int n = 4; n--;)
+            rows->data[rows->size++] = (unsigned char)(count >> (8 * n));
+    for (Py_ssize_t n = 0; n < count; n++)
+        if (!put_integer(rows, PyTuple_GET_ITEM(value, n), 4))
+            return 0;
+    return 1;
+}
+
+/* Append the row of an entry. Return 0 if a value does not fit the form of its column. */
+static int put_row(struct rows *rows, PyObject *entry, PyObject *index, struct column *columns, Py_ssize_t count)
+{
+    for (struct column *column = columns; column < columns + count; column++) {
+        PyObject *value = column->offset ? *(PyObject **)((char *)entry + column->offset) : index;
+        if (!grow(rows, 8 + column->size))
+            return 0;
+        switch (column->form) {
+        case 'x':
+            memcpy(rows->data + rows->size, column->constant, column->size);
+            rows->size += column->size;
+            break;
+        case '?':
+            if (value != Py_True && value != Py_False)
+                return 0;
+            rows->data[rows->size++] = value == Py_True;
+            break;
+        case 'A':
+        case 'C':
+            if (!put_array(rows, value, column->form == 'C'))
+                return 0;
+            break;
+        default: {
+            int size = column->form == 'b' ? 1 : column->form == 'h' ? 2 : column->form == 'q' ? 8 : 4;
+            if (!put_integer(rows, value, size))
+                return 0;
+        }
+        }
+    }
+    return 1;
+}
+
+/* Return the offset of a slot of `kind`; 0 if `slot` is not one. */
+static Py_ssize_t offset_of(PyObject *slot, PyObject *kind)
+{
+    if (!Py_IS_TYPE(slot, &PyMemberDescr_Type) || !PyType_IsSubtype((PyTypeObject *)kind, PyDescr_TYPE(slot)))
+        return 0;
+    return ((PyMemberDescrObject *)slot)->d_member->offset;
+}
+
+/* Append (topic, entries, bytes) for the entries from `start` up to `end`. Return 0 for an error. */
+static int put_run(PyObject *runs, PyObject *entries, Py_ssize_t start, Py_ssize_t end, PyObject *topic, struct rows *rows)
+{
+    PyObject *some = PyTuple_GetSlice(entries, start, end), *values = some ? PySequence_List(some) : NULL, *run = NULL;
+    if (values)
+        run = Py_BuildValue("OOy#", topic, values, rows->data, rows->size);
+    int is_put = run && !PyList_Append(runs, run);
+    Py_XDECREF(some);
+    Py_XDECREF(values);
+    Py_XDECREF(run);
+    rows->size = 0;
+    return is_put;
+}
+
+static PyObject *pack_rows(PyObject *self, PyObject *args)
+{
+    PyObject *entries, *kind, *key, *forms;
+    struct column columns[COLUMNS];
+    if (!PyArg_ParseTuple(args, "O!O!OO!", &PyTuple_Type, &entries, &PyType_Type, &kind, &key, &PyTuple_Type, &forms))
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(forms), partition = offset_of(key, kind), start = 0, n = 0;
+    if (!partition || count > COLUMNS)
+        Py_RETURN_NONE;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        PyObject *slot;
+        const char *form;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(forms, at), "sO", &form, &slot))
+            return NULL;
+        columns[at] = (struct column){*form, 0, 0, NULL};
+        if (*form == 'x' && PyBytes_CheckExact(slot)) {
+            columns[at].constant = (bytes)PyBytes_AS_STRING(slot);
+            columns[at].size = PyBytes_GET_SIZE(slot);
+        } else if (*form != 'n' && !(columns[at].offset = offset_of(slot, kind)))
+            Py_RETURN_NONE;
+    }
+    struct rows rows = {NULL, 0, 0};
+    PyObject *runs = PyList_New(0), *topic = NULL;
+    int fits = runs != NULL;
+    for (; fits && n < PyTuple_GET_SIZE(entries); n++) {
+        PyObject *entry = PyTuple_GET_ITEM(entries, n);
+        PyObject *name = Py_TYPE(entry) == (PyTypeObject *)kind ? *(PyObject **)((char *)entry + partition) : NULL;
+        if (!name || !PyTuple_Check(name) || PyTuple_GET_SIZE(name) != 2) {
+            fits = 0;
+            break;
+        }
+        if (PyTuple_GET_ITEM(name, 0) != topic) {
+            fits = n == start || put_run(runs, entries, start, n, topic, &rows);
+            topic = PyTuple_GET_ITEM(name, 0);
+            start = n;
+        }
+        fits = fits && put_row(&rows, entry, PyTuple_GET_ITEM(name, 1), columns, count);
+    }
+    fits = fits && (n == start || put_run(runs, entries, start, n, topic, &rows));
+    PyMem_Free(rows.data);
+    if (fits)
+        return runs;
+    Py_XDECREF(runs);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"pack_rows", pack_rows, METH_VARARGS, "Encode entries: [(topic, entries, bytes)], or None if Python must do it."},
     {"put_batches", put_batches, METH_VARARGS, "Map keys of plain batches: (position, records, batches, new, end)."},
     {"kept_batches", kept_batches, METH_VARARGS, "Pass over plain batches: (position, records, batches, kept ones)."},
     {"move", move, METH_VARARGS, "Copy the slots in use of a part of a table to a larger table."},

@@ -7,7 +7,8 @@ Rule 2: a TopicPartition has two protocol fields, the topic's name and the parti
         enclosing struct. `gathered` arrays are flat in the message and grouped by topic on the wire. The topics are in
         the order of their first occurrence.
 Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as one row (`primitives.FixedStructs`).
-        Rows of `Encoded` values are encoded once for all requests that contain them.
+        Rows of `Encoded` values are encoded once for all requests that contain them. The compiled `pack_rows` encodes
+        the rows of parts in a fourth of the time; without a C compiler, the generated Python code does it.
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
         processed in slices. A reader returns the message only at the end.
 Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). If several
@@ -25,7 +26,7 @@ import types
 import typing
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import attrs
@@ -50,6 +51,11 @@ from messages.wire.rows import (
     known_rows,
     rows_table,
 )
+
+try:
+    from messages.wire._walk import pack_rows
+except ImportError:
+    pack_rows = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -658,7 +664,28 @@ class _Writer(_Code):
         maker.emit("new, groups, values = False, {}, {}")
         maker.gather(element, array, named, "entries", keep=True)
         maker.emit(f"return {{topic: {maker.refer(Rows)}(values[topic], b''.join(groups[topic])) for topic in groups}}")
-        return maker.finish(f"write rows of {element.type.__name__}")
+        make = maker.finish(f"write rows of {element.type.__name__}")
+        columns = self.columns(element, array) if named else None
+        return make if columns is None or pack_rows is None else partial(_pack_or_make_rows, pack_rows, columns, make)
+
+    def columns(self, element: _Class, array: Field) -> _Columns | None:
+        """Return the columns that the compiled `pack_rows` writes for an element; None if it cannot write a field."""
+        slots = vars(element.type)
+        if element.partition is None or element.binding.tags is not None or not _is_flat(_elements(array)):
+            return None
+        found: list[tuple[str, object]] = []
+        for field in _present(_elements(array)):
+            attribute = element.attribute(field.name)
+            form = ("C" if self.flexible else "A") if field.array else _FIXED.get(field.type, "")
+            if attribute is None and field.name in _PARTITION_NAMES:
+                found.append(("n", None))
+            elif attribute not in slots or field.name in element.binding.written or form not in tuple("?bhiqAC"):
+                return None
+            else:
+                found.append((form, slots[attribute]))
+        if self.flexible and array.fields:
+            found.append(("x", b"\0"))  # no tagged fields
+        return _Columns(element.type, slots[element.partition], tuple(found))
 
     def struct(self, kind: _Class, fields: tuple[Field, ...], value: str) -> None:
         """Generate code that writes a struct field by field; `value` is the struct's expression."""
@@ -893,6 +920,34 @@ class _Writer(_Code):
 
     def count(self, items: str, expression: str = "") -> str:
         return f"{self.refer(primitives.length)}({expression or f'len({items})'}, {self.flexible})"
+
+
+class _Columns(NamedTuple):
+    """What the compiled `pack_rows` needs: the class of the elements, the slot with their TopicPartition, the columns.
+
+    A column is a pair: its form in `_walk.c`, and its slot or its constant bytes.
+    """
+
+    kind: type
+    partition: object
+    forms: tuple[tuple[str, object], ...]
+
+
+def _pack_or_make_rows(
+    pack: Callable[..., list[tuple[str, list[Any], bytes]] | None],
+    columns: _Columns,
+    make: Callable[[Sequence[Any]], dict[str, Rows]],
+    entries: Sequence[Any],
+) -> dict[str, Rows]:
+    """Encode entries by compiled code, or by `make` if an entry has a value that the compiled code does not encode."""
+    runs = pack(tuple(entries), *columns)
+    if runs is None:
+        return make(entries)
+    rows: dict[str, Rows] = {}
+    for topic, values, data in runs:
+        before = rows.get(topic)
+        rows[topic] = Rows(values, data) if before is None else Rows(before.values + values, before.data + data)
+    return rows
 
 
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
