@@ -20,7 +20,8 @@ import socket
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from types import GeneratorType
+from typing import Any, Protocol, TypeVar, cast
 
 from actors.core.illegal_transition import enter
 from actors.core.security.access import Authorizer, Edit, RefusedAccess
@@ -460,8 +461,11 @@ class Connection:
             self._began = self._gateway.throttle.now()
         self._work(decoding_request(frame), self._check, self._refuse_in_turn)
 
-    def _work(self, steps: LongSteps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
+    def _work(self, steps: LongSteps[T] | T, then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
         """Run the steps and call `then` with their result, or `refuse` with the error text."""
+        if not isinstance(steps, GeneratorType):
+            then(cast(T, steps))
+            return
         try:
             long = next(steps)
         except StopIteration as done:
@@ -491,9 +495,11 @@ class Connection:
             self._refuse_in_turn(f"{API_BY_REQUEST[type(request)].name} v{header.version}: Kafka {release} lacks it")
             return
         if isinstance(request, ProduceRequest):
-            self._work(
-                checking_produce(request), lambda seen: self._submit((header, parts, seen)), self._refuse_in_turn
-            )
+
+            def submit(seen: ProduceRequest) -> None:
+                self._submit((header, parts, seen))
+
+            self._work(checking_produce(request), submit, self._refuse_in_turn)
         else:
             self._submit(read)
 
@@ -687,11 +693,21 @@ class Connection:
                     elif message is None:
                         answered.pieces = ()
                     else:
-                        steps = encoding_response_pieces(answered.header, message, parts)
-                        self._work(steps, partial(self._store_response, answered, parts), self._refuse_answer)
+                        self._encode(answered.header, message, parts, partial(self._store_response, answered, parts))
         finally:
             self._answering = False
         self._send_answers()
+
+    def _encode(
+        self, header: RequestHeader, message: Message, parts: list[Part], then: Callable[[Sequence[Piece]], None]
+    ) -> None:
+        """Encode a response and call `then` with it; close the connection if that is not possible."""
+        try:
+            steps = encoding_response_pieces(header, message, parts)
+        except WireError as error:
+            self._refuse_answer(str(error))
+        else:
+            self._work(steps, then, self._refuse_answer)
 
     def _respond_charged(self, answered: _PendingResponse, message: Message | None, parts: list[Part]) -> None:
         """Charge a request to its client's quotas, throttle the client if necessary, and encode the response."""
@@ -710,7 +726,7 @@ class Connection:
             answered.pieces = ()
             return
         began = RealClock.now()
-        self._work(encoding_response_pieces(header, message, parts), then, self._refuse_answer)
+        self._encode(header, message, parts, then)
         if throttle is not None and charge is not None:
             throttle.charge_encoding(charge, RealClock.now() - began)
 
@@ -732,8 +748,7 @@ class Connection:
         empty, throttled = throttle_fetch(charge, message, delay)
         if throttled is not None:
             self._gateway.fetch_throttled(throttled)
-        steps = encoding_response_pieces(answered.header, empty)
-        self._work(steps, partial(self._store_response, answered, []), self._refuse_answer)
+        self._encode(answered.header, empty, [], partial(self._store_response, answered, []))
 
     def _pending_response(self, correlation_id: int, place: int) -> _PendingResponse | None:
         """Return the pending response to the request with this correlation id; None if there is none.

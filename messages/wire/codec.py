@@ -9,15 +9,16 @@ Rule 3: clients send ApiVersions before they know the supported versions. If the
         unsupported, only the request's header is decoded. Responses with UNSUPPORTED_VERSION (35) are always written
         and read in the layout of version 0.
 Rule 4: `encoding_...` and `decoding_...` return generators, so that other work can run between the steps of a large
-        message (`compiler`, rule 4). They accept or return the parts of a message (`messages.parts`). `encode_...` and
-        `decode_...` execute all steps at once, and accept or return the whole message.
+        message (`compiler`, rule 4). Those that a broker uses return the result itself if the message has no steps.
+        They accept or return the parts of a message (`messages.parts`). `encode_...` and `decode_...` execute all steps
+        at once, and accept or return the whole message.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from messages.apis import API_BY_KEY, API_BY_REQUEST, BINDINGS
@@ -28,7 +29,7 @@ from messages.errors import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
 from messages.parts import MAX_ENTRIES, PARTED, Part, join_parts
 from messages.vocabulary import AnyMessage, Message
-from messages.wire.compiler import Steps, compile_reader, compile_writer
+from messages.wire.compiler import Reader, Result, Steps, Writer, compile_reader, compile_writer
 from messages.wire.data_plane import (
     READERS,
     WRITERS,
@@ -73,6 +74,9 @@ class RequestHeader(NamedTuple):
     client_id: str
 
 
+Decoded = tuple[RequestHeader, tuple[Part, ...], Message]
+
+
 def encode_request(request: Message, correlation_id: int, client_id: str) -> bytes:
     """Return the frame of `request` in `request.version`, including its size.
 
@@ -94,7 +98,8 @@ def decode_request(frame: Data) -> tuple[RequestHeader, Message]:
         UnsupportedVersion: The API does not have this version.
         MalformedFrame: The bytes do not match the layout.
     """
-    header, parts, request = all_at_once(decoding_request(frame))
+    steps = decoding_request(frame)
+    header, parts, request = steps if isinstance(steps, tuple) else all_at_once(steps)
     return header, join_parts(parts, request)
 
 
@@ -106,7 +111,8 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
         UnsupportedVersion: The API does not have this version.
         Unencodable: The message has a wrong type, or a value that this version cannot encode.
     """
-    pieces: Sequence[Any] = all_at_once(encoding_response_pieces(header, response))
+    steps = encoding_response_pieces(header, response)
+    pieces: tuple[Any, ...] = steps if isinstance(steps, tuple) else all_at_once(steps)
     return b"".join(pieces)
 
 
@@ -149,14 +155,15 @@ def encoding_request(
             head += framed_text(client_id, compact=False)
             if _request_schema(api).is_flexible(version):
                 head += _NO_TAGS
-        pieces = yield from _request_writer(api, version)(request, parts)
+        written = _request_writer(api, version)(request, parts)
+        pieces = written if isinstance(written, list) else (yield from written)
     except UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
     return frame_of(head, *pieces)
 
 
-def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
-    """Decode a request in steps; the last step returns the request and its parts. Errors as in `decode_request`."""
+def decoding_request(frame: Data) -> Steps[Decoded] | Decoded:
+    """Decode a request and its parts: at once if it is small, else in steps. Errors as in `decode_request`."""
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
     key, version = _KEY_AND_VERSION.unpack_from(frame)
@@ -168,17 +175,29 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
         header, position = _read_request_header(data, has_client_id, has_tags)
         if read is None:
             return header, (), ApiVersionsRequest(version)
-        parts, request, end = yield from read(data, position)
+        result = read(data, position)
     except UNREADABLE as error:
         raise _malformed_frame(error, api, version) from error
+    if not isinstance(result, tuple):
+        return _decoding_on(result, header, frame, api)
+    parts, request, end = result
     _check_end(end, frame, api, version)
+    return header, parts, request
+
+
+def _decoding_on(steps: Steps[Result], header: RequestHeader, frame: Data, api: Api) -> Steps[Decoded]:
+    try:
+        parts, request, end = yield from steps
+    except UNREADABLE as error:
+        raise _malformed_frame(error, api, header.version) from error
+    _check_end(end, frame, api, header.version)
     return header, parts, request
 
 
 def encoding_response_pieces(
     header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()
-) -> Steps[Sequence[Piece]]:
-    """Encode a response in steps, and return the frame in pieces.
+) -> Steps[tuple[Piece, ...]] | tuple[Piece, ...]:
+    """Encode a response, at once if it is small, else in steps; return the frame in pieces.
 
     The body of record batches is a piece of its own, so that it is not copied. `parts` are the parts of a large
     response that were sent before `response` (`messages.parts`). The other arguments and the errors are those of
@@ -194,11 +213,27 @@ def encoding_response_pieces(
         version = 0
     has_tags, write = _writing(key, version)
     try:
-        pieces = yield from write(response, parts)
-        size = _CORRELATION_ID.size + has_tags + sum(map(len, pieces))
-        head = _SIZE_AND_CORRELATION_ID.pack(size, correlation_id)
+        pieces = write(response, parts)
+        if not isinstance(pieces, list):
+            return _encoding_on(pieces, correlation_id, has_tags, api, version)
+        return _frame_response(pieces, correlation_id, has_tags)
     except UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
+
+
+def _encoding_on(
+    steps: Steps[Sequence[Piece]], correlation_id: int, has_tags: bool, api: Api, version: int
+) -> Steps[tuple[Piece, ...]]:
+    try:
+        return _frame_response((yield from steps), correlation_id, has_tags)
+    except UNENCODABLE as error:
+        raise Unencodable(str(error), api.name, version) from error
+
+
+def _frame_response(pieces: Sequence[Any], correlation_id: int, has_tags: bool) -> tuple[Piece, ...]:
+    """Return a response's frame; it is one piece if it is small."""
+    size = _CORRELATION_ID.size + has_tags + sum(map(len, pieces))
+    head = _SIZE_AND_CORRELATION_ID.pack(size, correlation_id)
     if has_tags:
         head += _NO_TAGS
     return (b"".join((head, *pieces)),) if size <= FEW_BYTES else (head, *pieces)
@@ -224,11 +259,12 @@ def decoding_response(
         if api.key == _API_VERSIONS and _error_code(data, position) == UNSUPPORTED_VERSION:
             version = 0
         _check_version(api, version)
-        read = None
+        read: Result | None = None
         if terse and api.response in OF_PARTITIONS:
             read = yield from without_errors(api.response, _response_schema(api).layout(version), data, position)
         if read is None:
-            read = yield from _response_reader(api, version)(data, position)
+            result = _response_reader(api, version)(data, position)
+            read = result if isinstance(result, tuple) else (yield from result)
         parts, response, end = read
     except UNREADABLE as error:
         raise _malformed_frame(error, api, version) from error
@@ -236,7 +272,7 @@ def decoding_response(
     return correlation_id, parts, response
 
 
-def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Message] | None:
+def _produce_of_one(frame: Data) -> Decoded | None:
     """Decode a Produce request for one partition in one step; return None for other or damaged requests."""
     try:
         key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
@@ -286,7 +322,7 @@ def _response_schema(api: Api) -> Schema:
 
 
 @functools.cache
-def _request_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+def _request_reader(api: Api, version: int) -> Reader:
     if api.request in READERS:
         return READERS[api.request](version)
     most = MAX_OF_CLUSTER if api.request in PARTED else MAX_ENTRIES
@@ -294,21 +330,21 @@ def _request_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[
 
 
 @functools.cache
-def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]:
+def _request_writer(api: Api, version: int) -> Writer:
     if api.request in WRITERS:
         return WRITERS[api.request](version)
     return compile_writer(api.request, _request_schema(api).layout(version), version, BINDINGS)
 
 
 @functools.cache
-def _response_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+def _response_reader(api: Api, version: int) -> Reader:
     if api.response in READERS:
         return READERS[api.response](version)
     return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS, MAX_OF_CLUSTER)
 
 
 @functools.cache
-def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]:
+def _response_writer(api: Api, version: int) -> Writer:
     if api.response in WRITERS:
         return WRITERS[api.response](version)
     return compile_writer(api.response, _response_schema(api).layout(version), version, BINDINGS)
@@ -322,7 +358,7 @@ class _RequestReading(NamedTuple):
     in_place: bool
     has_client_id: bool
     has_tags: bool
-    read: Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]] | None
+    read: Reader | None
 
 
 @functools.lru_cache(maxsize=256)
@@ -337,7 +373,7 @@ def _reading(key: int, version: int) -> _RequestReading:
 
 
 @functools.cache
-def _writing(key: int, version: int) -> tuple[bool, Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]]:
+def _writing(key: int, version: int) -> tuple[bool, Writer]:
     """Return whether responses in this version have tags in their header, and the function that writes their body."""
     api = API_BY_KEY[key]
     _check_version(api, version)

@@ -10,7 +10,8 @@ Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as 
         Rows of `Encoded` values are encoded once for all requests that contain them. The compiled `pack_rows` encodes
         the rows of parts in a fourth of the time; without a C compiler, the generated Python code does it.
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
-        processed in slices. A reader returns the message only at the end.
+        processed in slices. A reader returns the message only at the end. Without arrays of structs they are ordinary
+        functions, because a generator takes as long as a short message.
 Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). If several
         requests have the same part, its rows are encoded only once.
 Rule 6: the rows of existing parts are cached (`rows`). If the cache contains the bytes that a reader is about to
@@ -62,6 +63,12 @@ Steps = Generator[None, None, T]
 """Work in slices, with a result."""
 LongSteps = Generator[Callable[[], None] | None, None, T]
 """Work in slices, where a slice may be a call for another thread (`actors.gateway.sliced_tasks`, rule 2)."""
+Result = tuple[tuple[Any, ...], Any, int]
+"""The parts that precede a message, the message itself, and the position after it."""
+Reader = Callable[[Any, int], Steps[Result] | Result]
+"""Function (data, position): a generator, or the result at once if the layout has no arrays of structs."""
+Writer = Callable[[Any, Sequence[Any]], Steps[Sequence[Any]] | list[Any]]
+"""Function (message, parts) -> pieces; a generator, or the pieces at once if the layout has no arrays of structs."""
 
 _FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 _FIXED["uuid"] = "16s"
@@ -74,21 +81,16 @@ Bindings = Mapping[type, Binding]
 _maker: Callable[[type], Callable[..., Any]] = cache(maker)
 
 
-def compile_reader(
-    kind: type, layout: Layout, version: int, bindings: Bindings, most: int
-) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+def compile_reader(kind: type, layout: Layout, version: int, bindings: Bindings, most: int) -> Reader:
     """Compile a function `read(data, position)`.
 
-    `read` returns the parts that precede the message, the message itself, and the position after the message. It raises
-    ValueError, IndexError or struct.error for invalid bytes. After every SLICE structs, it raises ValueError if it has
-    read more than `most` structs.
+    It raises ValueError, IndexError or struct.error for invalid bytes. After every SLICE structs, it raises ValueError
+    if it has read more than `most` structs.
     """
     return _Reader(layout, version, bindings, most).compile(kind)
 
 
-def compile_writer(
-    kind: type, layout: Layout, version: int, bindings: Bindings
-) -> Callable[[Any, Sequence[Any]], Steps[list[bytes]]]:
+def compile_writer(kind: type, layout: Layout, version: int, bindings: Bindings) -> Writer:
     """Compile a function `write(message, parts)` that returns the pieces of the encoded message.
 
     It raises ValueError, TypeError, AttributeError or struct.error for a message that cannot be encoded.
@@ -305,7 +307,7 @@ class _Reader(_Code):
     def compile(self, kind: type) -> Any:
         self.emit("def code(data, position):")
         self.depth = 1
-        self.emit("left = SLICE", "done = 0", "if not left: yield")
+        self.emit("left = SLICE", "done = 0")
         if kind in PARTED:
             self.parted = PARTED[kind].field
             self.names["rows_table"] = rows_table(kind, self.version)
@@ -646,7 +648,7 @@ class _Writer(_Code):
             self.names["slices"] = slices
             self.names["rows_table"] = rows_table(kind, self.version)
             self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
-        self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append", "new = False")
+        self.emit("left = SLICE", "joined = 0", "out = []", "add = out.append", "new = False")
         self.struct(self.class_of(kind), self.layout.fields, "message")
         self.emit("return out")
         return self.finish(f"write {kind.__name__}")

@@ -47,7 +47,7 @@ from messages.cluster import NO_EPOCH, CurrentLeader, TopicPartition
 from messages.flow.conversation import SLICE
 from messages.parts import MAX_ENTRIES, Part
 from messages.records import EMPTY, Region
-from messages.wire.compiler import Steps
+from messages.wire.compiler import Reader, Steps, Writer
 from messages.wire.message_set import downgrade, read_any_format
 from messages.wire.primitives import (
     FRAMED_IDS,
@@ -67,8 +67,6 @@ from messages.wire.record_batch import body_of, read_records
 
 Data: TypeAlias = bytes | memoryview
 Piece: TypeAlias = bytes | memoryview | Region
-Reader: TypeAlias = Callable[[Data, int], Steps[tuple[tuple[()], Any, int]]]
-Writer: TypeAlias = Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 import attrs
@@ -57,6 +58,8 @@ LARGE_RESPONSES = {
 
 def in_slices(steps: Any) -> tuple[int, Any]:
     """Run the work, and return the number of its slices and its result."""
+    if not isinstance(steps, Generator):
+        return 1, steps
     for slices in range(1, 100):
         try:
             next(steps)
