@@ -9,12 +9,15 @@ Rule 2: nothing of these frames is recorded. The request handler receives the ou
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from itertools import takewhile
 from typing import Protocol
 
 from actors.core.security.listener_security import ListenerSecurity
-from actors.core.security.sasl_server import SaslAnswer, SaslServer, SaslState
+from actors.core.security.sasl_server import HANDSHAKE, SaslAnswer, SaslServer, SaslState
 from actors.runtime import RealClock
+from messages.apis.sasl_handshake import SaslHandshakeResponse
+from messages.vocabulary import Message
 from messages.wire import RequestHeader, WireError, decode_request, encode_response
 from messages.wire.data_plane import Data, Piece
 
@@ -126,7 +129,7 @@ class SaslAuthentication:
         if isinstance(response, bytes):
             piece = len(response).to_bytes(4, "big") + response
         else:
-            piece = b"" if response is None or header is None else encode_response(header, response)
+            piece = b"" if response is None or header is None else _encode(header, response)
         if answer.closes:
             self._connection.authentication_failed(server.mechanism, answer.closes)
             self._connection.end(piece, self._security.failure_delay if answer.fails else 0.0)
@@ -135,3 +138,16 @@ class SaslAuthentication:
             self._connection.write_now(piece)
         if answer.authenticated:
             self._connection.accept(str(server.principal), server.mechanism, server.lifetime_ms)
+
+
+def _encode(header: RequestHeader, response: Message) -> bytes:
+    """Encode a response; all clients of a listener get the same one to SaslHandshake."""
+    if isinstance(response, SaslHandshakeResponse):
+        frame = _encode_handshake(header.version, response)
+        return frame[:4] + header.correlation_id.to_bytes(4, "big", signed=True) + frame[8:]
+    return encode_response(header, response)
+
+
+@lru_cache(maxsize=32)
+def _encode_handshake(version: int, response: SaslHandshakeResponse) -> bytes:
+    return encode_response(RequestHeader(HANDSHAKE, version, 0, ""), response)

@@ -102,7 +102,7 @@ class SaslServer:
 
     def concerns(self, key: int, now: float) -> bool:
         """Return whether a request of an authenticated client with this API key may need this object (rule 3)."""
-        return key == _HANDSHAKE or now >= self._expires_at
+        return key == HANDSHAKE or now >= self._expires_at
 
     def request(self, request: AnyMessage, now: float) -> SaslAnswer | None:
         """Handle a request; return None if it is an ordinary request of an authenticated client."""
@@ -176,5 +176,5 @@ class SaslServer:
         return SaslAnswer(response, authenticated=True)
 
 
-_HANDSHAKE = API_BY_REQUEST[SaslHandshakeRequest].key
-_FIRST = {_HANDSHAKE, API_BY_REQUEST[ApiVersionsRequest].key}
+HANDSHAKE = API_BY_REQUEST[SaslHandshakeRequest].key
+_FIRST = {HANDSHAKE, API_BY_REQUEST[ApiVersionsRequest].key}
