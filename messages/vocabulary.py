@@ -31,6 +31,11 @@ class Message:
     __attrs_attrs__: ClassVar[tuple[object, ...]]
     """The fields; `attrs.fields` requires it."""
 
+    def __setstate__(self, state: tuple[None, dict[str, object]]) -> None:
+        """Set the fields of a copy: `copy` and `pickle` cannot assign to them."""
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
+
 
 AnyMessage: TypeAlias = Any
 """Annotation of a message whose class the code knows in another way, such as a request that was dispatched by class.
@@ -46,15 +51,53 @@ def message(cls: _T) -> _T:
     Raises:
         TypeError: Another message has the same name.
     """
-    made: Any = attrs.frozen(cls, repr=False, eq=False)
+    made: Any = _class_with_slots(cls)
     if made.__name__ in VOCABULARY:
         first = VOCABULARY[made.__name__].__module__
         raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
-    # Generating these methods per class took a tenth of a node's start-up. One __repr__ serves all classes; __eq__ and
-    # __hash__ are rarely called, and are generated at their first call.
-    made.__repr__, made.__eq__, made.__hash__ = _repr_of, _equal, _hash_of
     VOCABULARY[made.__name__] = made
     return made
+
+
+def _class_with_slots(cls: Any) -> Any:
+    """Return the class with slots for its fields; attrs makes its fields and __init__ at their first use.
+
+    attrs needs a third of a node's start-up for all classes, of which a starting node uses one in five. One __repr__
+    serves all classes; __eq__ and __hash__ are rarely called, and are generated at their first call.
+    """
+    fields = [name for name, kind in vars(cls).get("__annotations__", {}).items() if "ClassVar" not in str(kind)]
+    inherited = getattr(cls, "__match_args__", ())
+    body = {name: value for name, value in vars(cls).items() if name not in (*fields, "__dict__", "__weakref__")}
+    body["__slots__"] = tuple([name for name in fields if name not in inherited])
+    body["__match_args__"] = (*[name for name in inherited if name not in fields], *fields)
+    body |= {"__repr__": _repr_of, "__eq__": _equal, "__hash__": _hash_of, "__init__": _first_init}
+    body |= {"__setattr__": _refuse, "__delattr__": _refuse, "__attrs_attrs__": (deferred := _DeferredFields(cls))}
+    deferred.made = type(cls)(cls.__name__, cls.__bases__, body)
+    return deferred.made
+
+
+class _DeferredFields:
+    """The fields of a class until they are first read: attrs then makes them, and __init__, from the declared class."""
+
+    made: Any
+    """The class that `message` returns."""
+
+    def __init__(self, declared: type) -> None:
+        self._declared = declared
+
+    def __get__(self, value: object, owner: type) -> Any:
+        whole: Any = attrs.frozen(self._declared, repr=False, eq=False)
+        self.made.__init__, self.made.__attrs_attrs__ = whole.__init__, whole.__attrs_attrs__
+        return whole.__attrs_attrs__
+
+
+def _first_init(self: Any, *args: object, **fields: object) -> None:
+    attrs.fields(type(self))
+    self.__init__(*args, **fields)
+
+
+def _refuse(self: object, *args: object) -> None:
+    raise attrs.exceptions.FrozenInstanceError
 
 
 def _repr_of(value: Any) -> str:

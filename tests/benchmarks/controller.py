@@ -368,7 +368,7 @@ SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
 
 
 def at_least(kind: str, partitions: int) -> Callable[[list[Arrival]], bool]:
-    """Return a condition: requests of this kind and the newest epoch have arrived for so many partitions or more."""
+    """Return a condition: requests of this kind and the newest epoch have named that number of partitions."""
 
     def is_done(arrivals: list[Arrival]) -> bool:
         newest = max((each.epoch for each in arrivals), default=0)

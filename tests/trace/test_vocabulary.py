@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import attrs
 import pytest
 
 import messages.apis  # noqa: F401  (the whole vocabulary)
+from messages.events import BrokerModifications
 from messages.vocabulary import VOCABULARY, maker, message
 
 
@@ -43,6 +46,11 @@ def test_a_message_is_frozen_and_describes_itself(kinds: tuple[Any, Any]) -> Non
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         weighed("a").grams = 6
     assert repr(weighed("a")) == "Weighed(name='a', grams=5)"
+
+
+def test_a_copied_and_a_pickled_message_are_equal_to_it() -> None:
+    message = BrokerModifications(1, 2)
+    assert copy.copy(message) == copy.deepcopy(message) == pickle.loads(pickle.dumps(message)) == message
 
 
 def test_a_name_is_taken_once(kinds: tuple[Any, Any]) -> None:
