@@ -55,10 +55,11 @@ def test_every_frame_is_answered_or_refused(tmp_path: Path, pytestconfig: pytest
             assert tracebacks(node.log) == []
             assert outcome.lost == []
             closed = itertools.count(outcome.closed + 1)
+            given_up = outcome.silent + outcome.waiting.total()
 
             def has_each_reason() -> bool:  # the first line of a second has the number of lines left out before
                 asyncio.run(until_answered("127.0.0.1", port, NOT_A_FRAME))
-                return reasons(node.log) == next(closed)
+                return 0 <= reasons(node.log) - next(closed) <= given_up  # a slow node closes after the attack gave up
 
             until(has_each_reason, what="the log has a reason for each closed connection", timeout=15)
             assert outcome.sent == count and (count < FRAMES or outcome.apis.keys() == SCHEMAS.keys())
