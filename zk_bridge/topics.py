@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from itertools import chain
+from typing import cast
 
 from messages import store, zookeeper
 from messages.ask import BadZnode, Done
@@ -15,6 +17,12 @@ from zk_bridge import conversations, paths, znodes
 from zk_bridge.configs import encode_config
 
 logger = logging.getLogger(__name__)
+
+_new: Callable[..., PartitionAssignment] = tuple.__new__
+"""Makes a NamedTuple in a third of the time, as in `partition_states`."""
+
+SHORT = 9
+"""Maximum number of digits of a number that is an int32 in any case."""
 
 
 def encode_topic(topic: TopicAssignment) -> bytes:
@@ -62,6 +70,10 @@ def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[
             for part in chunks(znodes.member(members, name, dict, {}).items()):
                 if table:
                     yield
+                keys, values = zip(*part, strict=True)
+                if _are_usual(keys, values):
+                    table.update(zip(map(int, keys), map(tuple, values), strict=True))
+                    continue
                 for key, value in part:
                     table[znodes.number(znodes.decimal(key), "a partition")] = znodes.broker_ids(
                         value, f"{name} of {key}"
@@ -76,12 +88,23 @@ def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[
         if found:
             yield
         for partition, ids in some:
-            if partition in adding or partition in removing:
+            if (adding or removing) and (partition in adding or partition in removing):
                 assignment = ReplicaAssignment(ids, adding.get(partition, ()), removing.get(partition, ()))
             else:
                 assignment = settled.get(ids) or settled.setdefault(ids, ReplicaAssignment(ids))
-            found.append(PartitionAssignment(partition, assignment))
+            found.append(_new(PartitionAssignment, (partition, assignment)))
     return TopicAssignment(path.rpartition("/")[2], tuple(found), topic_id, zk_version)
+
+
+def _are_usual(keys: Sequence[str], values: Sequence[object]) -> bool:
+    """Return whether the keys are short decimal numbers and the values lists of int32; fast for a thousand of them."""
+    joined = "".join(keys)
+    if not (joined.isdecimal() and joined.isascii() and min(map(len, keys)) >= 1 and max(map(len, keys)) <= SHORT):
+        return False
+    if set(map(type, values)) != {list}:
+        return False
+    ids = list(chain.from_iterable(cast("Sequence[list[object]]", values)))
+    return set(map(type, ids)) == {int} and min(ids) >= -znodes.INT32 - 1 and max(ids) <= znodes.INT32  # type: ignore[type-var,operator]
 
 
 def get_topics(question: zookeeper.GetTopics) -> conversations.Conversation:

@@ -22,7 +22,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.zookeeper import NodeRegistration, RequestedReassignment, TopicAssignment
-from zk_bridge import notifications
+from zk_bridge import notifications, topics
 from zk_bridge.brokers import decode_broker, encode_broker, registration_version
 from zk_bridge.cluster import decode_cluster_id, decode_node, encode_cluster_id, encode_node
 from zk_bridge.configs import decode_config, encode_config
@@ -140,6 +140,26 @@ BROKER_VERSIONS = [
         None,
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "7", "007", "123456789", "1234567890", "2147483648", "", "-1", " 1", "1e1", "\u0663", "x"]
+)
+@pytest.mark.parametrize("replicas", ["[1,2]", "[]", "[true]", "[1.0]", "[2147483648]", "[-2147483648]", "7", "null"])
+def test_a_fast_check_of_assignments_judges_as_the_check_of_each(
+    monkeypatch: pytest.MonkeyPatch, number: str, replicas: str
+) -> None:
+    def decoded() -> object:
+        try:
+            return decode_topic(
+                "/t", b'{"partitions":{"1":[3],"%b":%b,"2":[4]}}' % (number.encode(), replicas.encode())
+            )
+        except BadZnode as error:
+            return str(error)
+
+    fast = decoded()
+    monkeypatch.setattr(topics, "_are_usual", lambda *_: False)
+    assert repr(fast) == repr(decoded())
 
 
 @pytest.mark.parametrize(("data", "endpoints", "rack"), BROKER_VERSIONS)
