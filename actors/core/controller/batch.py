@@ -23,7 +23,7 @@ import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from actors.core.controller import log_text
@@ -71,7 +71,7 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
     return leader_and_isr, update_metadata, stop_replica
 
 
-_LED_BY = operator.attrgetter("leader")
+_LED_BY, _TOPIC = operator.attrgetter("leader"), operator.attrgetter("topic")
 _LAST_ROLE, _LAST_METADATA = operator.attrgetter("role"), operator.attrgetter("metadata")
 _IS_NEW, _OFFLINE_REPLICAS = operator.attrgetter("is_new"), operator.attrgetter("offline_replicas")
 
@@ -137,18 +137,20 @@ class RequestBatch:
             is_new: Marks the replica as new on these brokers (rule 3).
         """
         self._some_new = self._some_new or is_new
-        state, last_sent = self._role(partition, leadership, assignment, is_new), self._leader_and_isr
+        role_to_send, by_broker = self._context.role_to_send, self._leader_and_isr
+        state = role_to_send(partition, leadership, assignment, is_new)
         for broker_id in broker_ids:
             if broker_id < 0:
                 continue
-            states = last_sent.get(broker_id)
+            states = by_broker.get(broker_id)
             if states is None:
-                states = last_sent[broker_id] = {}
+                states = by_broker[broker_id] = {}
             last = states.setdefault(partition, state)
             if last is not state:
                 sticks = last.is_new and not is_new
-                states[partition] = self._role(partition, leadership, assignment, True) if sticks else state
-        self._add_all_brokers()
+                states[partition] = role_to_send(partition, leadership, assignment, True) if sticks else state
+        if not self._metadata_to_all:
+            self._add_all_brokers()
         self._metadata_partitions[partition.topic][partition] = None
 
     def add_roles(self, broker_id: int, partitions: Sequence[cluster.TopicPartition]) -> None:
@@ -159,8 +161,9 @@ class RequestBatch:
         context, states = self._context, self._leader_and_isr.get(broker_id, {})
         known = list(map(context.last_sent.get, partitions))
         if not all(known):  # the state of a partition was never sent, or the partition has no leader
-            partitions = [partition for partition in partitions if partition in context.leadership]
-            known = list(map(context.last_sent.get, partitions))
+            led = [partition for partition in partitions if partition in context.leadership]
+            if len(led) < len(partitions):
+                partitions, known = led, list(map(context.last_sent.get, led))
         if not partitions:
             return
         self._leader_and_isr[broker_id] = states
@@ -182,14 +185,13 @@ class RequestBatch:
         role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:
             leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
-            role = self._role(partition, leadership, assignment, last is not None and last.is_new)
+            role = self._context.role_to_send(partition, leadership, assignment, last is not None and last.is_new)
         return role
 
     def _add_all_brokers(self) -> None:
         """Add all brokers to the receivers of UpdateMetadata."""
-        if not self._metadata_to_all:
-            self._metadata_to_all = True
-            self._metadata_brokers.update(dict.fromkeys(self._context.brokers))
+        self._metadata_to_all = True
+        self._metadata_brokers.update(dict.fromkeys(self._context.brokers))
 
     def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[cluster.TopicPartition]) -> None:
         """Add an UpdateMetadata request with these partitions for these brokers.
@@ -201,8 +203,8 @@ class RequestBatch:
 
     def _add_metadata(self, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Add these partitions to the UpdateMetadata requests."""
-        for partition in partitions:
-            self._metadata_partitions[partition.topic][partition] = None
+        for topic, some in groupby(partitions, _TOPIC):
+            self._metadata_partitions[topic].update(dict.fromkeys(some))
 
     def add_stop_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition], delete: bool) -> None:
         """Add StopReplica states for a live broker.
@@ -236,18 +238,6 @@ class RequestBatch:
         yield from self._send_leader_and_isr(versions[0])
         yield from self._send_update_metadata(versions[1], chain(*self._metadata_partitions.values(), announced))
         yield from self._send_stop_replica(versions[2])
-
-    def _role(
-        self,
-        partition: cluster.TopicPartition,
-        leadership: cluster.LeaderIsrAndControllerEpoch,
-        assignment: cluster.ReplicaAssignment,
-        is_new: bool,
-    ) -> LeaderAndIsrPartitionState:
-        """Return the partition's LeaderAndIsr state (rule 5)."""
-        last_sent = self._context.last_sent_for(partition, assignment)
-        role = last_sent.role
-        return last_sent.make_role(partition, leadership, is_new) if role is None or role.is_new is not is_new else role
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
         context, shared_parts = self._context, list[_LeaderAndIsrPart]()

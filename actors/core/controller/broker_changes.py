@@ -93,12 +93,14 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
 
     Lost replicas of topics queued for deletion are handled as failed deletions instead.
     """
-    leadership = context.leadership
+    leadership, online, offline_dirs = context.leadership, context.online_brokers, context.offline_dirs
 
     def is_not_deleted(tp: TopicPartition) -> bool:
         return not context.is_queued_for_deletion(tp)
 
     def has_offline_leader(tp: TopicPartition) -> bool:
+        if leadership[tp].leader in online and not offline_dirs:  # so for most partitions
+            return False
         return not context.is_online(leadership[tp].leader, tp) and is_not_deleted(tp)
 
     def has_new_leader(tp: TopicPartition) -> bool:

@@ -52,6 +52,9 @@ class ClearedTable(Protocol):
     def popitem(self) -> object:
         """Remove an entry."""
 
+    def clear(self) -> None:
+        """Remove all entries."""
+
 
 _role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
 
@@ -122,25 +125,6 @@ class LastSent:
         self.assignment = assignment
         self.role: LeaderAndIsrPartitionState | None = None
         self.metadata: UpdateMetadataPartitionState | None = None
-
-    def make_role(
-        self, partition: cluster.TopicPartition, leadership: cluster.LeaderIsrAndControllerEpoch, is_new: bool
-    ) -> LeaderAndIsrPartitionState:
-        """Create and keep the LeaderAndIsr state of the partition."""
-        assignment = self.assignment
-        role = self.role = _role(
-            partition,
-            leadership.controller_epoch,
-            leadership.leader,
-            leadership.leader_epoch,
-            leadership.isr,
-            leadership.zk_version,
-            assignment.replicas,
-            assignment.adding,
-            assignment.removing,
-            is_new,
-        )
-        return role
 
     def make_metadata(
         self,
@@ -400,6 +384,15 @@ class ControllerContext:
         """
         return broker_id in self.online_brokers and partition not in self._offline_dirs.get(broker_id, ())
 
+    def online_replicas(
+        self, broker_id: int, partitions: Sequence[cluster.TopicPartition]
+    ) -> Sequence[cluster.TopicPartition]:
+        """Return those of these partitions whose replica on the broker is online."""
+        if broker_id not in self.online_brokers:
+            return ()
+        offline = self._offline_dirs.get(broker_id)
+        return [tp for tp in partitions if tp not in offline] if offline else partitions
+
     def online_for(self, partition: cluster.TopicPartition) -> frozenset[int]:
         """Return the brokers on which a replica of `partition` would be online."""
         if not self._offline_dirs:
@@ -500,8 +493,8 @@ class ControllerContext:
         added = []
         known = self._topics.setdefault(topic, {})
         for number, assignment in partitions:
-            if self.is_new(topic, number, assignment):
-                partition = known[number] = cluster.TopicPartition(topic, number)
+            if number not in known or self.is_new(topic, number, assignment):
+                partition = cluster.TopicPartition(topic, number)
                 self.set_assignment(partition, assignment)
                 added.append(partition)
         return added
@@ -516,20 +509,24 @@ class ControllerContext:
         old = self._assignments.get(partition)
         self._topics.setdefault(partition.topic, {})[partition.partition] = partition
         self._assignments[partition] = assignment
-        self._last_sent.pop(partition, None)
         if assignment.adding or assignment.removing:
             self._reassigning[partition] = None
-        else:
-            self._reassigning.pop(partition, None)
         for broker_id in assignment.replicas:
-            self._hosted.setdefault(broker_id, {})[partition] = None
-        if old is not None:
-            for broker_id in old.replicas:
-                if broker_id not in assignment.replicas:
-                    self._hosted[broker_id].pop(partition, None)
-            leadership = self._leadership.get(partition)
-            if leadership is not None:
-                self._compare(partition, leadership)
+            hosted = self._hosted.get(broker_id)
+            if hosted is None:
+                hosted = self._hosted[broker_id] = {}
+            hosted[partition] = None
+        if old is None:
+            return
+        self._last_sent.pop(partition, None)
+        if not (assignment.adding or assignment.removing):
+            self._reassigning.pop(partition, None)
+        for broker_id in old.replicas:
+            if broker_id not in assignment.replicas:
+                self._hosted[broker_id].pop(partition, None)
+        leadership = self._leadership.get(partition)
+        if leadership is not None:
+            self._set_imbalanced(partition, is_imbalanced(assignment, leadership))
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove the broker's replicas of these partitions from the assignments and the replica states (rule 3)."""
@@ -603,6 +600,14 @@ class ControllerContext:
         ):
             self.offline_count += 1 if state is PartitionState.OFFLINE else -1
 
+    def set_partitions_online(self, partitions: Sequence[cluster.TopicPartition]) -> None:
+        """Set the states of these partitions to ONLINE; this is fast while no partition is leaderless."""
+        if not self._leaderless:
+            self._partition_states.update(dict.fromkeys(partitions, PartitionState.ONLINE))
+            return
+        for partition in partitions:
+            self.set_partition_state(partition, PartitionState.ONLINE)
+
     def replica_state(self, broker_id: int, partition: cluster.TopicPartition) -> ReplicaState:
         """Return the replica's state; NON_EXISTENT for an unknown replica."""
         return self._replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
@@ -630,7 +635,7 @@ class ControllerContext:
         """Store a partition's leadership."""
         self._leadership[partition] = state
         self._last_sent.pop(partition, None)
-        self._compare(partition, state)
+        self._set_imbalanced(partition, is_imbalanced(self._assignments.get(partition, NO_ASSIGNMENT), state))
 
     def last_sent_for(self, partition: cluster.TopicPartition, assignment: cluster.ReplicaAssignment) -> LastSent:
         """Return the state last sent for a partition with known leadership (rule 6)."""
@@ -639,6 +644,33 @@ class ControllerContext:
             last_sent = self._last_sent[partition] = LastSent(assignment)
         return last_sent
 
+    def role_to_send(
+        self,
+        partition: cluster.TopicPartition,
+        leadership: cluster.LeaderIsrAndControllerEpoch,
+        assignment: cluster.ReplicaAssignment,
+        is_new: bool,
+    ) -> LeaderAndIsrPartitionState:
+        """Return the LeaderAndIsr state last sent for a partition if it is the same, otherwise a new state (rule 6)."""
+        last_sent = self._last_sent.get(partition)
+        if last_sent is None or last_sent.assignment is not assignment:
+            last_sent = self._last_sent[partition] = LastSent(assignment)
+        role = last_sent.role
+        if role is None or role.is_new is not is_new:
+            role = last_sent.role = _role(
+                partition,
+                leadership.controller_epoch,
+                leadership.leader,
+                leadership.leader_epoch,
+                leadership.isr,
+                leadership.zk_version,
+                assignment.replicas,
+                assignment.adding,
+                assignment.removing,
+                is_new,
+            )
+        return role
+
     def metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
         """Return the part last sent at index `number` if it has these states, otherwise a new part (rule 6)."""
         part = self._last_metadata_parts.get(number)
@@ -646,12 +678,8 @@ class ControllerContext:
             part = self._last_metadata_parts[number] = UpdateMetadataPart(states)
         return part
 
-    def _compare(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
-        """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
-        assignment = self._assignments.get(partition, NO_ASSIGNMENT)
-        self._set_imbalanced(partition, is_imbalanced(assignment, state))
-
     def _set_imbalanced(self, partition: cluster.TopicPartition, imbalanced: bool) -> None:
+        """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
         if imbalanced is (partition in self._imbalanced):
             return
         topic = partition.topic

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import repeat
 
 from actors.core.controller import (
     deletion_steps,
@@ -43,6 +44,9 @@ from messages.probes import probe
 log = logging.getLogger("kafka.controller")
 
 HOLD_BACK_SECONDS = 1.0
+
+CLEARED = 20_000
+"""Number of entries of a table that are freed at once, in at most 5 ms."""
 
 TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not None and event.watch.of_term)
 """Names of the events that are watched during a term only."""
@@ -135,13 +139,19 @@ def resign(context: ControllerContext) -> Flow[None]:
 
 
 def _free(table: ClearedTable) -> Flow[None]:
-    """Empty an unused table in parts, because freeing 100,000 entries at once takes 20 ms or more."""
+    """Empty an unused table in parts, because freeing 100,000 entries at once takes 20 ms or more.
 
-    def free(part: Sequence[int]) -> None:
-        for _ in part:
-            table.popitem()
+    The last entries are freed at once, which takes a fifth of the time.
+    """
 
-    yield from for_each(range(len(table)), free)
+    def free(part: Sequence[None]) -> None:
+        if len(table) <= CLEARED:
+            table.clear()
+        else:
+            for _ in part:
+                table.popitem()
+
+    yield from for_each(repeat(None, len(table)), free)
 
 
 def _clear(context: ControllerContext, current: zookeeper.ControllerRead) -> Flow[zookeeper.ControllerRead]:

@@ -12,6 +12,7 @@ Kafka: `PartitionStateMachine`, `ZkPartitionStateMachine`.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
@@ -40,6 +41,8 @@ from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
 log = logging.getLogger("state.change.logger")
+
+_LEADER = operator.attrgetter("leader")
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
@@ -117,8 +120,11 @@ def start(context: ControllerContext) -> Flow[None]:
     leaderships = context.leadership
 
     def collect(part: Sequence[TopicPartition]) -> None:
-        for partition in part:
-            leadership = leaderships.get(partition)
+        known = list(map(leaderships.get, part))
+        if all(known) and not context.offline_dirs and context.online_brokers.issuperset(map(_LEADER, known)):
+            context.set_partitions_online(part)
+            return
+        for partition, leadership in zip(part, known, strict=True):
             if leadership is None:
                 state = PartitionState.NEW
             elif context.is_online(leadership.leader, partition):

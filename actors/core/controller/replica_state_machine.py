@@ -160,9 +160,10 @@ def start(context: ControllerContext) -> Flow[bool]:
     online: ReplicasByBroker = {}
 
     def initialize(broker_id: int, part: Sequence[cluster.TopicPartition]) -> None:
-        reached = [tp for tp in part if context.is_online(broker_id, tp)]
+        reached = context.online_replicas(broker_id, part)
         online.setdefault(broker_id, []).extend(reached)
-        context.set_replica_states(broker_id, part, ReplicaState.DELETION_INELIGIBLE)
+        if len(reached) < len(part):
+            context.set_replica_states(broker_id, part, ReplicaState.DELETION_INELIGIBLE)
         context.set_replica_states(broker_id, reached, ReplicaState.ONLINE)
 
     for broker_id, hosted in context.hosted.items():
