@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from actors.storage.disk import DiskAdapter
+from actors.storage.log.checkpoint import FILE as EPOCHS
 from actors.storage.log.checkpoint import Checkpoint
+from actors.storage.log.index import read_entries
 from actors.storage.log_directories import (
     CLEAN_MARKER,
     HIGH_WATERMARKS,
@@ -95,6 +97,20 @@ class Disks(DiskFaults):
         assert self._logs is not None
         real = self.path(path)
         return self._logs.epoch_end(real, self._logs.latest_epoch(real) - 1)[1]
+
+    def epochs_of(self, path: str) -> list[tuple[int, int]]:
+        """Return the leader epochs in a log's file, each with its start offset."""
+        return [(int(epoch), int(start)) for epoch, start in Checkpoint(f"{self.path(path)}/{EPOCHS}", 0, 2).read()]
+
+    def producers_of(self, path: str) -> dict[int, tuple[int, int]]:
+        """Return what an open log knows of its producers: by producer id, the epoch and the last sequence number."""
+        assert self._logs is not None
+        return {row[0]: (row[1], row[2]) for row in self._logs.producers(self.path(path))}
+
+    def last_aborted(self, path: str) -> int:
+        """Return the last offset of an aborted transaction in a log's indexes; -1 if there is none."""
+        files = Path(self.path(path)).glob("*.txnindex")
+        return max((each.last_offset for file in files for each in read_entries(file.read_bytes())), default=-1)
 
     def records_of(self, log: str, first: int = 0, end: int | None = None) -> bytes:
         """Return the bytes of a log from the batch with offset `first` on, to its log end offset `end`.

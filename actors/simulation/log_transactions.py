@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import attrs
 
@@ -36,11 +37,23 @@ class AbortedInLog:
         return header.producer_id == self.producer_id and self.first <= header.last_offset < self.marker
 
 
+class LastBatch(NamedTuple):
+    """The latest epoch of a producer, and the last sequence number and the last offset of its last batch of records.
+
+    The last two are -1 if the producer has no batch of records in this epoch.
+    """
+
+    epoch: int
+    sequence: int = -1
+    offset: int = NO_OFFSET
+
+
 class LogTransactions:
     """The aborted and the unfinished transactions of the log in `folder`, according to rules 1 and 2 of this module."""
 
     def __init__(self, folder: Path, end: int) -> None:
         self.aborted: list[AbortedInLog] = []
+        self.producers: dict[int, LastBatch] = {}
         self._folder = folder
         self._file: Path | None = None
         self._position = 0
@@ -106,6 +119,12 @@ class LogTransactions:
     def _take(self, header: BatchHeader, batch: bytes) -> None:
         if header.producer_id == NO_PRODUCER_ID or not has_valid_crc(batch, 0, header):
             return  # a flipped bit may have made it another transaction's
+        known = self.producers.get(header.producer_id, LastBatch(header.producer_epoch))
+        if not header.is_control:
+            known = LastBatch(header.producer_epoch, header.last_sequence, header.last_offset)
+        elif header.producer_epoch != known.epoch:
+            known = LastBatch(header.producer_epoch)
+        self.producers[header.producer_id] = known
         if header.is_control:
             first = self._open.pop(header.producer_id, None)
             if first is None:

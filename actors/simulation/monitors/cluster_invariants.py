@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.broker.partition import PartitionActor
+from actors.controller.channel import BrokerChannelActor
 from actors.core.controller.context import NO_ASSIGNMENT
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
@@ -124,6 +125,14 @@ class ClusterInvariants(Monitor):
             misses = partition not in self.observed.resumed and not must <= set(state.isr)
             if misses or not set(state.isr) <= replicas & running:
                 yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & able)} are running"
+
+    @invariant("only the controller has channels", "controller.md 7.3")
+    def _only_the_controller_has_channels(self, fact: ClusterAtRest) -> Iterator[str]:
+        for node in self.nodes.connected_nodes():
+            process = self.cluster.machines[node].node
+            channels = [] if process is None else process.base.actors(BrokerChannelActor)
+            if channels and node != self.znodes.controller:
+                yield f"node {node} has {len(channels)} channels to brokers; the controller is {self.znodes.controller}"
 
     @invariant("no request or reassignment is pending", "controller.md 1.5, 7.6, 7.7")
     def _no_request_or_reassignment_is_pending(self, fact: ClusterAtRest) -> Iterator[str]:

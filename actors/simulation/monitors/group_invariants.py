@@ -15,7 +15,7 @@ from actors.simulation.exchanges import kept_for
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
 from actors.simulation.monitors.monitor import Monitor, invariant, looks
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import FAULTS, ClusterQueried, ResponseSent
+from actors.simulation.observed_facts import FAULTS, ClusterAtRest, ClusterQueried, ResponseSent
 from actors.simulation.reachability import SLACK
 from actors.storage.log.key_values import key_values
 from messages import errors
@@ -173,6 +173,15 @@ class GroupInvariants(Monitor):
                     acknowledged = commit.acknowledged_at is not None and commit.acknowledged_at < fact.at
                     if acknowledged and not commit.may_be_deleted:
                         yield f"{request.group_id}: commit {commit.offset} of {result.partition} is not found"
+
+    @invariant("coordinators lead the partitions of their groups", "broker.md 1.6")
+    def _coordinators_lead_the_partitions_of_their_groups(self, fact: ClusterAtRest) -> Iterator[str]:
+        for node in self.nodes.controlled_nodes():
+            for name in self.cluster.groups_at(node):
+                partition = self.exchanges.group_partition(name)
+                state = self.znodes.remaining.get(partition)
+                if state is not None and state.leader != node and state.leader in self.nodes.connected_nodes():
+                    yield f"node {node} has group {name}; the leader of {partition} is {state.leader}"
 
     @invariant("groups are what their log says", "KIP-98")
     def _groups_equal_their_log(self, fact: ClusterQueried) -> Iterator[str]:

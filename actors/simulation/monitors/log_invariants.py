@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from actors.simulation.observed_facts import FILES
 from actors.simulation.simulated_cluster import UP
 from actors.storage.log.checkpoint import Checkpoint
 from actors.storage.log_directories import CLEAN_MARKER, RECOVERY_POINTS, parse_name
+from messages import errors
 from messages.apis.fetch import READ_COMMITTED, AbortedTransaction, FetchRequest
+from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
 from messages.wire.batch_records import InvalidRecords
 from messages.wire.compression import CannotDecompress
@@ -99,6 +102,42 @@ class LogInvariants(Monitor):
                 f"{fact.partition}: {fact.method} of node {fact.node} returned first unstable offset {result}; an"
                 f" unfinished transaction begins at {first}"
             )
+
+    @invariant("files of a log agree with its batches", "broker.md 4.6, 5.3, transactions.md 3.3", lacks=FILES)
+    def _files_agree_with_batches(self, fact: observed_facts.LogCalled) -> Iterator[str]:
+        """An opened or truncated log has the producers of its batches, and nothing that refers to later offsets."""
+        if fact.method not in ("open", "truncate"):
+            return
+        view, disks = fact.view, self.cluster.machines[fact.node].disks
+        if view.directory in disks.faults:
+            return
+        what = f"{fact.partition}: after {fact.method}, node {fact.node} has log end {view.end}, and"
+        is_cut = fact.method == "truncate" and view.end < fact.end_before
+        for epoch, start in disks.epochs_of(view.folder) if is_cut else ():
+            if start >= view.end:
+                yield f"{what} leader epoch {epoch} from {start} on"
+        if is_cut and (aborted := disks.last_aborted(view.folder)) >= view.end:
+            yield f"{what} an aborted transaction that ends at {aborted}"
+        known = disks.producers_of(view.folder)
+        for producer, last in self._files[view].transactions.producers.items():
+            if last.offset >= view.start and known.get(producer) != (last.epoch, last.sequence):
+                yield f"{what} {known.get(producer)} as epoch and last sequence number of producer {producer}: {last}"
+
+    @invariant("ends of epochs are those of the log", "KIP-279", OffsetForLeaderEpochRequest, lacks=FILES)
+    def _ends_of_epochs_are_those_of_the_log(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
+        """A leader answers with an epoch that its log has, or with an epoch before all that it has."""
+        for result in fact.response.partitions:
+            view = self.replicas.log(fact.node, result.partition)
+            has_led = self.observed.led_for(fact.node, result.partition) > self.now - fact.at
+            if result.error_code != errors.NONE or view is None or not has_led:
+                continue
+            entries = [*self.cluster.machines[fact.node].disks.epochs_of(view.folder), (-1, view.end + 1)]
+            epochs = [epoch for (epoch, _), (_, end) in itertools.pairwise(entries) if end > view.start]
+            if epochs and epochs[0] < result.leader_epoch not in epochs:
+                yield (
+                    f"{result.partition}: node {fact.node} sent the end of leader epoch {result.leader_epoch}; its log"
+                    f" has {epochs}"
+                )
 
     @invariant("readers hear of aborted transactions", "transactions.md 3.3, KIP-98", FetchRequest, lacks=FILES)
     def _readers_receive_aborted_transactions(self, fact: observed_facts.ResponseSent) -> Iterator[str]:

@@ -29,6 +29,14 @@ class ReplicationInvariants(Monitor):
         if fact.after < fact.before:
             yield f"node {fact.node}: the high watermark of {fact.log} fell from {fact.before} to {fact.after}"
 
+    @invariant("high watermarks never exceed the log end", "broker.md 3.5, 4.5")
+    def _high_watermarks_never_exceed_the_log_end(self, fact: observed_facts.LogCalled) -> Iterator[str]:
+        if fact.view.high_watermark > fact.view.end:
+            yield (
+                f"{fact.partition}: node {fact.node} has high watermark {fact.view.high_watermark} and log end"
+                f" {fact.view.end} after {fact.method}"
+            )
+
     @invariant("lagging replicas leave the ISR", "broker.md 3.1")
     def _lagging_replicas_leave_the_isr(self, fact: observed_facts.Ticked) -> Iterator[str]:
         """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.simulation.exchanges import accepted_markers
 from actors.simulation.monitors.monitor import Monitor, invariant
-from actors.simulation.observed_facts import Accepted, ResponseSent
+from actors.simulation.observed_facts import START, Accepted, ResponseSent
 from messages import errors
 from messages.apis.fetch import FetchRequest
 from messages.apis.heartbeat import HeartbeatRequest
@@ -57,6 +57,17 @@ class StaleRequestInvariants(Monitor):
                     yield (
                         f"{name} of {request.group_id} with generation {request.generation_id} after {fact.generation}"
                     )
+
+    @invariant("current StopReplica requests are obeyed", "broker.md 2.1, KIP-570", StopReplicaRequest, lacks=START)
+    def _current_stops_are_obeyed(self, fact: ResponseSent) -> Iterator[str]:
+        """A broker refuses no StopReplica for an old leader epoch if the request has the epoch in ZooKeeper."""
+        sent = {state.partition: state.leader_epoch for state in fact.request.partition_states}
+        for each in fact.response.partition_errors:
+            state = self.znodes.states.get(each.partition)
+            is_current = state is not None and sent.get(each.partition, -1) >= state.leader_epoch
+            is_first = each.partition.topic in self.znodes.topics and each.partition.topic not in self.znodes.deleted_at
+            if each.error_code == errors.FENCED_LEADER_EPOCH and is_current and is_first:
+                yield f"node {fact.node} refused to stop {each.partition} in leader epoch {sent[each.partition]}"
 
     def _of_controllers(self, name: str, request: Any, response: Any, accepted: Accepted) -> Iterator[str]:
         for what in ("controller_epoch", "broker_epoch"):
