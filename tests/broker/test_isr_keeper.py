@@ -58,11 +58,12 @@ def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_ti
 class Keeper:
     """Run the ISR keeper alone on virtual time.
 
-    ZooKeeper accepts each write, or holds back its answers if `holds`.
+    ZooKeeper accepts each write, or holds back its answers if `holds`. The first `failing` notifications fail.
     """
 
-    def __init__(self, holds: bool = False) -> None:
+    def __init__(self, holds: bool = False, failing: int = 0) -> None:
         self.holds = holds
+        self.failing = failing
         self.held: list[tuple[ActorAddress, int]] = []
         self.written: list[TopicPartition] = []
         self.base = LocalBase(clock=VirtualClock())
@@ -85,6 +86,8 @@ class Keeper:
                 return
         elif isinstance(question, NotifyIsrChange):
             self.notified.append((round(self.base.clock.now() * 1000), question.partitions))
+            if len(self.notified) <= self.failing:
+                answer = Failure(SessionLost.__name__, "session 0x1 expired")
         self.base.inject(sender, Answer(message.id, answer), self.bridge)
 
     def lose_session(self) -> None:
@@ -114,6 +117,19 @@ def test_row_67_the_controller_is_notified_after_a_quiet_interval_or_a_minute(
     when, partitions = keeper.notified[0]
     assert when == notified_ms
     assert list(partitions) == sorted({TopicPartition("t", number % 2) for number in range(len(changes_ms))})
+    keeper.base.shutdown()
+
+
+def test_a_failed_notification_of_the_controller_is_sent_again_with_later_changes() -> None:
+    keeper = Keeper(failing=1)
+    keeper.change(0)
+    keeper.base.simulate(8)
+    keeper.change(8_000, 1)
+    keeper.base.simulate(20)
+    assert [partitions for _, partitions in keeper.notified] == [
+        (TopicPartition("t", 0),),
+        (TopicPartition("t", 0), TopicPartition("t", 1)),
+    ]
     keeper.base.shutdown()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.docs.markdown import wrap_paragraphs
 from tests.simulation.mutants.catalogue import AREAS, BY_NAME, EQUIVALENT, MUTANTS
 from tests.simulation.mutants.measure import DURATION, PARTS, SEEDS, Measured
+from tests.simulation.mutants.mutant import Mutant
 
 FILE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "mutation-score.md"
 
@@ -19,6 +20,9 @@ _LATER = {mutant.name for mutant in AREAS["cleaning"]}
 SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT} - _LATER), 80)) - EQUIVALENT.keys()
 """The mutants that are measured with the most runs: drawn at random (seed 20), not chosen by their results. Those of
 later areas do not change the draw."""
+
+FAMILIES = {"broker": "replication", "log": "recovery", "bridge": "sessions"}
+"""Area -> family, if it has another name. Mutants of transactions and of producers are a family beside the areas."""
 
 _HEAD = """\
 # Mutation score of the simulator
@@ -65,12 +69,31 @@ def document(found: Mapping[str, Measured]) -> str:
     return wrap_paragraphs(head) + "\n".join([*_summary(measured), "", *_table(found)])
 
 
+_FOUND, _BY_TESTS = "found by the simulation", "found by the nearest tests only"
+
+
+def _family(area: str, mutant: Mutant) -> str:
+    """Return the family of a mutant."""
+    of_producers = "transactions.md" in mutant.rule or "KIP-98" in mutant.rule
+    return "transactions" if of_producers else FAMILIES.get(area, area)
+
+
 def _summary(measured: list[Measured]) -> Iterator[str]:
     every = _counts(measured, len(MUTANTS))
     sample = _counts([each for each in measured if each.name in SAMPLE], len(SAMPLE))
     yield "| | sample | all mutants |"
     yield "| --- | --- | --- |"
     yield from (f"| {name} | {sample[name]} | {count} |" for name, count in every.items())
+    yield ""
+    yield "| family | measured | found by the simulation | by the nearest tests only |"
+    yield "| --- | --- | --- | --- |"
+    families: dict[str, list[str]] = {}
+    for area, mutants in AREAS.items():
+        for mutant in mutants:
+            families.setdefault(_family(area, mutant), []).append(mutant.name)
+    for family, names in families.items():
+        rows = _counts([each for each in measured if each.name in names], len(names))
+        yield f"| {family} | {rows['measured']} | {rows[_FOUND]} | {rows[_BY_TESTS]} |"
     yield ""
     yield "| removed, because it changes no behaviour | reason |"
     yield "| --- | --- |"
@@ -84,11 +107,11 @@ def _counts(measured: list[Measured], number: int) -> dict[str, str]:
     share = 100 * len(counts) / len(measured) if measured else 0.0
     return {
         "measured": f"{len(measured)} of {number}",
-        "found by the simulation": f"{len(counts)} ({share:.1f} %)",
+        _FOUND: f"{len(counts)} ({share:.1f} %)",
         **{f"... within {most}": str(sum(count <= most for count in counts)) for most in (1, 10, 50)},
         "not found by the simulation yet": str(len(missed)),
         f"... with fewer than {SEEDS} seeds tried": str(sum(each.tried < SEEDS for each in missed)),
-        "found by the nearest tests only": str(sum(bool(each.test) for each in measured)),
+        _BY_TESTS: str(sum(bool(each.test) for each in measured)),
         "found by neither": str(sum(each.survives for each in measured)),
         "not found by the simulation, tests not run": str(sum(not each.tested for each in missed)),
     }
