@@ -301,7 +301,7 @@ class RequestBatch:
         parts = tuple([context.metadata_part(number, entries) for number, entries in enumerate(ahead)])
         ids: tuple[cluster.TopicId, ...] = ()
         if version >= IDS_SINCE[1]:
-            ids = yield from self._ids_of([each.partition for part in states for each in part])
+            ids = yield from self._ids_of(each.partition for part in states for each in part)
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
@@ -331,12 +331,16 @@ class RequestBatch:
             if all(last) and not any(map(_OFFLINE_REPLICAS, last)):
                 return last
         states: list[UpdateMetadataPartitionState] = []
+        shared = {} if context.offline_dirs else self._offline_replicas
         for partition, last_sent in zip(partitions, known, strict=True):
             if last_sent is None:
                 if partition not in leadership:
                     continue
                 last_sent = context.last_sent_for(partition, context.assignment(partition))
-            offline = () if all_online else self._offline(partition, last_sent.assignment.replicas)
+            replicas = last_sent.assignment.replicas
+            offline = () if all_online else shared.get(replicas)
+            if offline is None:
+                offline = self._offline(partition, replicas)
             deleting = bool(queued) and partition.topic in queued
             state = last_sent.metadata
             if state is None or deleting or state.offline_replicas != offline:

@@ -40,8 +40,12 @@ def known_states(
     context: ControllerContext, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
     """Return the cached states of these partitions, without those written by a newer controller (rules 2 and 3)."""
-    known = ((partition, context.leadership.get(partition)) for partition in partitions)
-    return {tp: state for tp, state in known if state is not None and state.controller_epoch <= context.epoch}
+    known, epoch = map(context.leadership.get, partitions), context.epoch
+    return {
+        tp: state
+        for tp, state in zip(partitions, known, strict=True)
+        if state is not None and state.controller_epoch <= epoch
+    }
 
 
 def read_states(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 
 import attrs
 
@@ -90,7 +91,7 @@ def move_partitions(
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
         moving.extend(part)
-        states = [context.partition_state(tp) for tp in part]
+        states = list(map(context.partition_states.get, part, repeat(PartitionState.NON_EXISTENT)))
         for row, legal in TABLE.sort(target, part, states, illegal):
             yield from row.make(PartitionStep(context, legal, target, strategy, allow_unclean, batch, failures, begun))
 

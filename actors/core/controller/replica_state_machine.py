@@ -233,8 +233,9 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
             log.debug("%s Partition %s state changed to %s", step.context.tag, partition, text)
     others: dict[tuple[int, ...], list[int]] = {}
     """Replicas -> the replicas that stay; many partitions share one entry."""
+    queued = context.queued
     for partition, leadership in removed:
-        if not context.is_queued_for_deletion(partition):
+        if not queued or not context.is_queued_for_deletion(partition):
             assignment = assignments[partition]
             replicas = assignment.replicas
             if replicas not in others:
