@@ -99,6 +99,7 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.simulation
 	$(BIN)/python -m tests.docs.catalogue
 	$(BIN)/python -m tests.docs.columns
+	$(BIN)/python -m tests.docs.growth
 	$(BIN)/python -m tests.docs.references
 	$(BIN)/python -m tests.docs.paths
 	$(BIN)/python -m tests.docs.architecture

@@ -1,9 +1,16 @@
-"""Print the results of benchmarks: one JSON object per line."""
+"""Print the results of benchmarks: one JSON object per line.
+
+If BENCHMARK_ROWS names a file, rows are also appended to it, with the commit and the load of the machine. The page of
+growth is made from such rows (`tests.docs.growth`).
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +47,16 @@ def report(
     if bound is not None:
         row["bound"] = bound
     print(json.dumps(row), flush=True)
+    if "BENCHMARK_ROWS" in os.environ:
+        with Path(os.environ["BENCHMARK_ROWS"]).open("a", encoding="utf-8") as rows:
+            rows.write(json.dumps({**row, "commit": _commit(), "load": os.getloadavg()[0]}) + "\n")
     return ratio
+
+
+@functools.cache
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=8"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -12,6 +12,7 @@ also written as JSON lines, which the peers read.
   results must be equal.
 * brief: the default queries of `summary`, in rows per second. From the second size on, the peer is the previous size,
   and the ratio should be at least 1.
+  With `--master`, its rows are called by the number of executors, and the time of the session's start has a row.
 * memory: the peak memory of the driver's JVM; the peer is its limit of 2 GB.
 
 Queries are measured in elapsed time. Each figure is the median of the rounds, in which the peers take turns. If there
@@ -249,7 +250,7 @@ def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str, pe
 
 
 def measure(
-    records: int, here: Path, before: tuple[int, float] | None, peers: set[str], rounds: int
+    records: int, here: Path, before: tuple[int, float] | None, peers: set[str], rounds: int, master: str
 ) -> tuple[int, float]:
     """Run all cases with one size, and print the rows.
 
@@ -267,16 +268,21 @@ def measure(
     case = f"_{records / MILLION:g}m"
     report(BENCH, f"pack{case}", rows / took, PACKING, "the bound", "rows/s of CPU")
     report(BENCH, f"facts{case}", rows / facts, FACTS, "the bound", "rows/s of CPU")
-    session = open_session(MASTER)
+    begun = time.perf_counter()
+    session = open_session(master)
+    opened = time.perf_counter() - begun
+    executors = re.match(r"local-cluster\[(\d+)", master)
+    brief_case = f"brief_{executors[1]}_executors{case}" if executors else f"brief{case}"
     try:
+        report(BENCH, f"session{case}", opened, opened, "itself", "s", less_is_better=True)
         fit(session, sum(file.stat().st_size for file in packed.glob("*.parquet")))
         if peers:
             beside_peers(session, lines, packed, case, peers, rounds)
         brief = turns({"brief": lambda: [ask(session, packed)["runs"].rows]}, rounds)["brief"]
         if before is None:
-            report(BENCH, f"brief{case}", rows / brief, rows / brief, "itself", "rows/s")
+            report(BENCH, brief_case, rows / brief, rows / brief, "itself", "rows/s")
         else:
-            report(BENCH, f"brief{case}", rows / brief, before[0] / before[1], f"{before[0]} rows", "rows/s")
+            report(BENCH, brief_case, rows / brief, before[0] / before[1], f"{before[0]} rows", "rows/s")
         status = Path(f"/proc/{session.sparkContext._gateway.proc.pid}/status").read_text()
     finally:
         session.stop()
@@ -294,11 +300,12 @@ def main() -> None:
     parser.add_argument("--records", type=int, action="append", help="again for further sizes, the smallest first")
     parser.add_argument("--peer", action="append", choices=["spark", "duckdb", "none"], help="beside this one only")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--master", default=MASTER, help="for example local-cluster[2,1,2048]")
     options, before = parser.parse_args(), None
     peers = set(options.peer or ("spark", "duckdb")) - {"none"}
     for records in options.records or [MILLION]:
         with tempfile.TemporaryDirectory(prefix="kafka-actors-spark-") as here:
-            before = measure(records, Path(here), before, peers, options.rounds)
+            before = measure(records, Path(here), before, peers, options.rounds, options.master)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from actors.cli.topics import ACTIONS
 from messages.cluster import Broker
 from messages.zookeeper import NodeRegistration
 from spark.results import Summary
-from tests.docs import architecture, catalogue, columns, paths, references, simulation, state_machines
+from tests.docs import architecture, catalogue, columns, growth, paths, references, simulation, state_machines
 from tests.docs.citations import citations, resolves
 from tests.docs.vocabulary import Hit, all_hits, hits, unused_exceptions
 from tests.layering import ROOT
@@ -26,7 +26,9 @@ from tests.lint.rules import Texts, everything, modules, page, pages, rule, test
 @rule(pages)
 def generated_pages_are_current(_: Texts) -> Iterator[Path]:
     """Run `make docs`."""
-    documents = {file.FILE: file.document for file in (state_machines, simulation, catalogue, columns, architecture)}
+    documents = {
+        file.FILE: file.document for file in (state_machines, simulation, catalogue, columns, growth, architecture)
+    }
     documents |= references.PAGES
     documents |= {path.file: lambda path=path: paths.document(path) for path in paths.PATHS}
     yield from (file for file, document in documents.items() if file.read_text(encoding="utf-8") != document())
