@@ -198,6 +198,7 @@ class RoleTaken(Message):
         latest_epoch: The newest leader epoch in the log, for the fetcher of a follower.
         leader_epoch: The current leader epoch.
         look_at: The time when a new leader must receive a CheckFollowers message, to check for lagging followers.
+        replicas: The new number of replicas of a led partition, 0 of a followed one; None if it has not changed.
     """
 
     error_code: int
@@ -211,6 +212,7 @@ class RoleTaken(Message):
     latest_epoch: int = -1
     leader_epoch: int = -1
     look_at: float | None = None
+    replicas: int | None = None
 
 
 @message

@@ -7,7 +7,7 @@ from pathlib import Path
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from messages.apis.fetch import FetchedPartition, FetchResponse
 from messages.apis.offset_for_leader_epoch import EpochEnd, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from messages.cluster import ConfigEntry
+from messages.cluster import ConfigEntry, TopicPartition
 from messages.network import Received
 from messages.partition import ThrottledTopic, ThrottleReplicas, ThrottleReplication
 from messages.vocabulary import Message
@@ -130,3 +130,23 @@ def test_unhealthy_partitions_are_counted(broker: Broker) -> None:
     fetch(broker, 0, replica=2)
     assert health_flags() == (0, 0, 0)
     assert broker.counts[("isrexpands", "")] == 1
+
+
+def test_the_number_of_replicas_is_published_when_it_changes(broker: Broker) -> None:
+    tp = TopicPartition("t", 0)
+    broker.update(known("t", leader=9), live=(alive(0), alive(1, 1)))
+    published = []
+    for state in (
+        order("t", leader=9),  # not alive: the partition does not take its role
+        order("t", epoch=1, replicas=(0, 1), zk_version=1),
+        order("t", epoch=2, replicas=(0, 1), zk_version=2),
+        order("t", epoch=3, replicas=(0, 1, 2), zk_version=3),
+        order("t", epoch=4, replicas=(0, 1), zk_version=2),
+        order("t", epoch=5, leader=1, zk_version=4),
+    ):
+        broker.replicas.clear()
+        broker.lead(state)
+        published.append(dict(broker.replicas))
+    assert published == [{tp: 0}, {tp: 2}, {}, {tp: 3}, {}, {tp: 0}]
+    broker.stop(("t", 0, 6, True))
+    assert broker.replicas == {tp: None}

@@ -35,7 +35,7 @@ from messages.apis.delete_records import DeletedRecords
 from messages.apis.describe_producers import DescribedProducer, DescribedProducers
 from messages.apis.list_offsets import EARLIEST_LOCAL, LATEST_TIERED, SINCE, ListedOffset, ListOffsetsRequest
 from messages.apis.offset_for_leader_epoch import EpochEnd
-from messages.broker import LogFailed, PartitionHealth
+from messages.broker import LogFailed, PartitionContext, PartitionHealth
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.log_results import RecordsRead
 from messages.partition import (
@@ -122,8 +122,8 @@ class HostedReplica:
     """The state of one hosted replica."""
 
     __slots__ = (
-        *("address", "alarm", "delayed_deletes", "health_flags", "isr_keeper", "isr_writes", "leader", "log"),
-        *("future", "look_at", "manager", "reader", "role", "settings", "topic_id", "verification", "verifier"),
+        *("address", "alarm", "delayed_deletes", "future", "health_flags", "host", "isr_writes", "leader"),
+        *("log", "look_at", "reader", "role", "settings", "topic_id", "verification"),
     )
 
     def __init__(self) -> None:
@@ -133,15 +133,14 @@ class HostedReplica:
         self.topic_id = ""
         """The topic id that the log keeps; "" if none is known."""
         self.settings = _DEFAULTS
+        self.host: PartitionContext
+        """The addresses of other actors; set by the first order."""
         self.log = ReplicaLog()
         self.leader: Leader | None = None
         """The followers, the ISR and the delayed produces while this replica leads."""
         self.delayed_deletes: tuple[DelayedDeleteRecords, ...] = ()
         self.verification: Verifying | None = None
         """The transactions of producers while this replica leads; None before the first transaction."""
-        self.manager: partition_effects.Address = None
-        self.isr_keeper: partition_effects.Address = None
-        self.verifier: partition_effects.Address = None
         self.health_flags: tuple[str, ...] = ()
         """The health flags last sent to the replica manager."""
         self.reader: tuple[partition_effects.Address, partition.LogState, partition.LogState] | None = None
@@ -212,7 +211,7 @@ class HostedReplica:
                 if look_at is not None:
                     effects += (
                         partition_effects.Send(
-                            self.isr_keeper, partition.ScheduleFollowerCheck(look_at, (self.address,))
+                            self.host.isr_keeper, partition.ScheduleFollowerCheck(look_at, (self.address,))
                         ),
                     )
         return effects
@@ -229,7 +228,7 @@ class HostedReplica:
         epochs = role.broker_id, role.leader_epoch, role.controller_epoch
         lag = () if grows else (leader.laggards(write.isr, now), leader.log.end, leader.lag)
         yield partition_effects.Send(
-            self.isr_keeper,
+            self.host.isr_keeper,
             partition.ChangeIsr(role.partition, write.number, *epochs, write.isr, write.zk_version, grows, *lag),
         )
 
@@ -261,7 +260,7 @@ class HostedReplica:
         if found == self.health_flags:
             return NOTHING
         self.health_flags = found
-        return (partition_effects.Send(self.manager, PartitionHealth(self.role.partition, found)),)
+        return (partition_effects.Send(self.host.manager, PartitionHealth(self.role.partition, found)),)
 
     def find_health_flags(self) -> tuple[str, ...]:
         """Return the health flags (such as under-replicated) of a partition that is led here."""
@@ -302,7 +301,7 @@ class HostedReplica:
     def log_failed(self, error: partition_effects.StorageError) -> partition_effects.Effects[int]:
         """Notify the replica manager of a disk error (rule 1); return the error code of the operation."""
         if error.failure:
-            yield partition_effects.Send(self.manager, LogFailed(self.role.partition, error.failure))
+            yield partition_effects.Send(self.host.manager, LogFailed(self.role.partition, error.failure))
         return errors.KAFKA_STORAGE_ERROR
 
 

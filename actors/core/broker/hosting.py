@@ -144,6 +144,7 @@ class ReplicaManager:
         self._offline = 0
         self._published: tuple[Gauge, ...] = ()
         self._replicas: list[tuple[TopicPartition, int | None]] = []
+        """Changed numbers of replicas: of led partitions, 0 of others, None to drop the metric."""
         self._news: list[partition.Hosting] = []
         self._led: dict[TopicPartition, broker.LedPartition] = {}
         self._no_longer_led: dict[TopicPartition, None] = {}
@@ -408,6 +409,8 @@ class ReplicaManager:
                 if isinstance(result, Failure):
                     self._errors.append(PartitionError(order.partition, errors.UNKNOWN_SERVER_ERROR))
                     continue
+                if result.replicas is not None:
+                    self._replicas.append((order.partition, result.replicas))
                 if result.look_at is not None:
                     looks.setdefault(result.look_at, []).append(actor)
                 if result.storage_error and log is not None:
@@ -432,24 +435,26 @@ class ReplicaManager:
 
     def _host(self, orders: Sequence[LeaderAndIsrPartitionState]) -> Flow[list[Placed]]:
         """Create the actors of partitions that are not hosted yet, and find the place of each log."""
-        actors, placed = self.actors, list[Placed]()
-        unknown = [order.partition for order in orders if order.partition not in actors]
-        new = [tp for tp in unknown if name_verdict(tp) == errors.NONE]
-        if new:
-            created = cast("tuple[Address, ...]", (yield CreatePartitions(len(new))))
-            actors.update(zip(new, created, strict=True))
-            self._news += map(partition.Hosting, new, created)
-        hosts = dict.fromkeys(new)
+        actors, placed, new = self.actors, list[Placed](), list[LeaderAndIsrPartitionState]()
         for order in orders:
             tp = order.partition
             actor = actors.get(tp)
             if actor is not None:
-                host = self.topics[tp.topic] if hosts and tp in hosts else None
-                placed.append((actor, order, self._place(tp, order.is_new), host))
+                placed.append((actor, order, self._place(tp, order.is_new), None))
+                continue
+            error_code = errors.KAFKA_STORAGE_ERROR if tp in actors else name_verdict(tp)
+            if error_code == errors.NONE:
+                new.append(order)
             else:
-                error_code = errors.KAFKA_STORAGE_ERROR if tp in actors else name_verdict(tp)
                 self._errors.append(PartitionError(tp, error_code))
                 self._log_ignored(order, error_code)
+        if new:
+            created = cast("tuple[Address, ...]", (yield CreatePartitions(len(new))))
+            for order, actor in zip(new, created, strict=True):
+                tp = order.partition
+                actors[tp] = actor
+                self._news.append(partition.Hosting(tp, actor))
+                placed.append((actor, order, self._place(tp, order.is_new), self.topics[tp.topic]))
         yield from self.notify()
         return placed
 
@@ -461,12 +466,8 @@ class ReplicaManager:
             self._log_ignored(order, error_code, result.leader_epoch)
         if error_code == errors.KAFKA_STORAGE_ERROR:
             return self._role_failed(tp, result)
-        if error_code == errors.NONE and not result.leads:
-            self._count_replicas(tp, 0)
-        elif error_code == errors.NONE and result.leader_epoch == order.leader_epoch:
-            self._count_replicas(tp, len(order.replicas))  # an order older than the role counts nothing
         self._counts.count(tp, result.leads, result.health_flags)
-        if error_code == errors.NONE and tp in self._unled:
+        if self._unled and error_code == errors.NONE and tp in self._unled:
             del self._unled[tp]
             return (self._report(),)
         return ()
@@ -603,7 +604,7 @@ class ReplicaManager:
     def _dismiss(self, tp: TopicPartition, gone: bool = False) -> Flow[None]:
         yield DismissPartition(self.actors[tp])
         self._counts.remove(tp)
-        self._count_replicas(tp, None)
+        self._replicas.append((tp, None))
         self._news.append(partition.Hosting(tp, None, gone))
         if tp.topic in INTERNAL_TOPICS:
             self._led.pop(tp, None)
@@ -619,10 +620,6 @@ class ReplicaManager:
     def _take_all_offline(self, partitions: Sequence[tuple[str, int]]) -> Flow[None]:
         for topic, number in partitions:
             yield from self._take_offline(TopicPartition(topic, number))
-
-    def _count_replicas(self, tp: TopicPartition, replicas: int | None) -> None:
-        """Count the replicas of a led partition, 0 for other partitions, None to drop the metric."""
-        self._replicas.append((tp, replicas))
 
     def _publish_replicas(self, least: int = 1) -> Flow[None]:
         """Send the counts of replicas if there are at least `least`."""

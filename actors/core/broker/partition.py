@@ -124,8 +124,7 @@ class Partition(HostedReplica):
         order, host, log = asked.state, asked.host, self.log
         if host is not None:
             self.role = replica_role.no_role(order.partition, host.broker_id)
-            self.settings, self.manager = host.settings, host.manager
-            self.isr_keeper, self.verifier = host.isr_keeper, host.verifier
+            self.host, self.settings = host, host.settings
         before = self.role
         error_code, storage_error, changed = replica_role.role_verdict(before, order), "", False
         if order.leader_epoch == before.leader_epoch and bool(asked.topic_id) != bool(self.topic_id):
@@ -153,16 +152,12 @@ class Partition(HostedReplica):
             error_code, storage_error = errors.KAFKA_STORAGE_ERROR, error.failure
         self.health_flags = self.find_health_flags()
         role, look_at = self.role, None if self.leader is None else self.next_check(self.leader, now)
+        leads = role.name == replica_role.LEADER
+        is_counted = host is None and not changed and len(role.replicas) == len(before.replicas)
+        replicas = None if is_counted else len(role.replicas) if leads else 0
         yield _role_taken(
-            *(
-                error_code,
-                changed,
-                role.name == replica_role.LEADER,
-                self.health_flags,
-                log.path != NO_LOG,
-                storage_error,
-            ),
-            *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at),
+            *(error_code, changed, leads, self.health_flags, log.path != NO_LOG, storage_error),
+            *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at, replicas),
         )
 
     def _assign_topic_id(self, topic_id: str) -> partition_effects.Effects[int]:
@@ -290,7 +285,7 @@ class Partition(HostedReplica):
                 return
             self.future = ""
             if copied.failure:
-                yield partition_effects.Send(self.manager, LogFileFailed(f"{future}/log", copied.failure))
+                yield partition_effects.Send(self.host.manager, LogFileFailed(f"{future}/log", copied.failure))
             elif copied.lag == 0:
                 probe("a copy replaces its log")
                 yield from log.note_high_watermark()
@@ -298,7 +293,7 @@ class Partition(HostedReplica):
                 if self.topic_id:
                     yield from log.assign_topic_id(self.topic_id)
                 deleted = yield partition_effects.RenameDeletedLog(old)
-                yield partition_effects.Send(self.manager, ReplicaMoved(self.role.partition, log.path, deleted))
+                yield partition_effects.Send(self.host.manager, ReplicaMoved(self.role.partition, log.path, deleted))
         except partition_effects.StorageError as error:
             self.future = ""
             yield from self.log_failed(error)
@@ -517,7 +512,7 @@ class Partition(HostedReplica):
     ) -> partition_effects.Effects[bool]:
         """Return whether a batch may be appended now; otherwise it waits until its transaction is verified."""
         [header] = batch.part.records.batches
-        if self.verifier is None or not header.is_transactional or header.producer_id == NO_PRODUCER_ID:
+        if self.host.verifier is None or not header.is_transactional or header.producer_id == NO_PRODUCER_ID:
             return True
         if self.verification is None:
             self.verification = TransactionVerification()
@@ -528,7 +523,7 @@ class Partition(HostedReplica):
         if number:
             probe("a transaction is verified")
             asked = VerificationRequest(number, cast("str", batch.transactional_id), *producer, self.role.partition)
-            yield partition_effects.Send(self.verifier, Verify((asked,)))
+            yield partition_effects.Send(self.host.verifier, Verify((asked,)))
         yield from _refuse_batches(refused)
         return False
 

@@ -381,9 +381,9 @@ class FlowActor(Dispatcher):
         self._results = results
         self._first_open = first = self._asked + 1
         self._asked += len(pairs)
-        for place, (address, question) in enumerate(pairs):
-            self.send(address, ask.asking(first + place, question))
-        self._open = {first + place: place for place in range(len(pairs))}
+        for number, (address, question) in enumerate(pairs, first):
+            self.send(address, ask.asking(number, question))
+        self._open = dict(zip(range(first, first + len(pairs)), range(len(pairs)), strict=True))
         self.set_timer(ANSWERS, self.answer_deadline, ask.AnswerDeadline(first))
 
     def _result(self, ticket: int) -> object:
@@ -408,11 +408,10 @@ class FlowActor(Dispatcher):
             self._resume(value)
 
     def _handle_answer(self, question: int, result: object) -> None:
-        if question in self._begun:
-            self._begun_answered(question, result)
-            return
         place = self._open.pop(question, None)
         if place is None:
+            if question in self._begun:
+                self._begun_answered(question, result)
             return
         if not self._open:
             self.cancel_timer(ANSWERS)
