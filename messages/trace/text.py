@@ -12,8 +12,8 @@ Rule 3: a run that is recorded by its inputs (`schema.INPUTS`) has lines {"sent"
         because a replay sends these messages again. Messages from outside are records as in rule 1.
 Rule 4: message fields are never called "@", and quotes inside strings are escaped. References can therefore be found
         and replaced as text, and `record_lines` returns plain JSON.
-Rule 5: all work is done in small steps even for large messages: entries are encoded in groups of a few hundred, and
-        text is compressed in pieces.
+Rule 5: all work is done in small steps even for large messages: entries are encoded in groups of a few hundred, text
+        is compressed in pieces, and the next frame frees the long tuples of the one before one at a time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class FrameText(codec.MessageEncoder):
     written without payloads (rule 3).
     """
 
-    def __init__(self, compressor: zstd.ZstdCompressor | None = None, inputs: bool = False) -> None:
+    def __init__(
+        self, compressor: zstd.ZstdCompressor | None = None, inputs: bool = False, before: FrameText | None = None
+    ) -> None:
         self.records = 0
         """The number of records taken, and the delivery number of the last one."""
         self.last = 0
@@ -75,6 +77,7 @@ class FrameText(codec.MessageEncoder):
         self._lines = bytearray()
         self._rows: list[Any] = []
         self._known: dict[tuple[int, int, int], tuple[tuple[Any, ...], msgspec.Raw | Exception]] = {}
+        self._freed = {} if before is None else before._known
         self._unwritten: deque[tuple[tuple[int, int, int], tuple[Any, ...], Plain | None, Part | None]] = deque()
         self._shared = 0
 
@@ -157,6 +160,8 @@ class FrameText(codec.MessageEncoder):
             self._write_shared()
         elif self._rows:
             self._write_rows()
+        elif self._freed:
+            self._freed.popitem()
         else:
             return False
         return True

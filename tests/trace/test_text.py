@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import operator
+import sys
 from collections import deque
 from typing import Any
 
@@ -129,6 +131,25 @@ def test_the_work_is_done_in_small_steps() -> None:
         longest, size = max(longest, text.size - size), text.size
     assert steps > 20
     assert longest < len(encode(big)[1]) / 15
+
+
+def test_the_next_frame_frees_the_long_tuples_of_the_one_before_one_at_a_time() -> None:
+    long = [states(SLICE) for _ in range(3)]
+
+    def references() -> list[int]:
+        return [sys.getrefcount(each) for each in long]
+
+    free, before = references(), FrameText()
+    waiting = deque([delivery(n, UpdateMetadataRequest(6, 1, 1, 1, each, ())) for n, each in enumerate(long, 1)])
+    while before.step() or waiting:
+        if waiting:
+            before.take(waiting)
+    text = FrameText(before=before)
+    del before
+    left = [sum(map(operator.gt, references(), free))]
+    while text.step():
+        left.append(sum(map(operator.gt, references(), free)))
+    assert left == [3, 2, 1, 0]
 
 
 def test_records_and_deliveries_can_be_mixed() -> None:

@@ -341,7 +341,7 @@ class Recorder(DeliveryKeeper):
     def _write_frame(self, writer: RunWriter) -> None:
         text = self._text
         content = text.finish()  # before the next frame starts, because both frames use the same compressor
-        self._text = FrameText(self._compressor, self._inputs)
+        self._text = FrameText(self._compressor, self._inputs, text)
         writer.write(content, text.records, self._after)
         self._after = text.last
         self.recorded += text.records
