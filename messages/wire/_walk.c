@@ -539,6 +539,12 @@ static Py_ssize_t offset_of(PyObject *slot, PyObject *kind)
     return ((PyMemberDescrObject *)slot)->d_member->offset;
 }
 
+static int is_same(PyObject *topic, PyObject *last)
+{
+    return topic == last ||
+           (last && PyUnicode_CheckExact(topic) && PyUnicode_CheckExact(last) && PyUnicode_Compare(topic, last) == 0);
+}
+
 /* Append (topic, entries, bytes) for the entries from `start` up to `end`. Return 0 for an error. */
 static int put_run(PyObject *runs, PyObject *entries, Py_ssize_t start, Py_ssize_t end, PyObject *topic, struct rows *rows)
 {
@@ -584,7 +590,7 @@ static PyObject *pack_rows(PyObject *self, PyObject *args)
             fits = 0;
             break;
         }
-        if (PyTuple_GET_ITEM(name, 0) != topic) {
+        if (!is_same(PyTuple_GET_ITEM(name, 0), topic)) {
             fits = n == start || put_run(runs, entries, start, n, topic, &rows);
             topic = PyTuple_GET_ITEM(name, 0);
             start = n;
