@@ -6,6 +6,8 @@ A request has the requester's numbers `request` and `index` (or `place`), which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
@@ -67,6 +69,10 @@ class Hosting(NamedTuple):
     partition: TopicPartition
     actor: ActorAddress | None
     gone: bool = False
+
+
+hosting: Callable[[tuple[TopicPartition, ActorAddress | None, bool]], Hosting] = partial(tuple.__new__, Hosting)
+"""Makes a Hosting in half the class's time; a broker makes one for each partition."""
 
 
 @message

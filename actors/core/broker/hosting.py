@@ -71,7 +71,7 @@ from messages.network import ClientPart, Forwarded
 from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.transactions import FindLeaders
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import AnyMessage, Message, maker
 from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
@@ -82,6 +82,8 @@ PARTITIONS_AT_ONCE = 50
 
 UNAWAITED = 0
 """The id of a question whose answer is dropped; the ids of other questions begin at 1."""
+
+_partition_error = maker(PartitionError)
 
 Taken = tuple[Address, LeaderAndIsrPartitionState, broker.RoleTaken]
 """The partition's actor, the order, and the partition's reply."""
@@ -404,13 +406,14 @@ class ReplicaManager:
             looks: dict[float, list[Address]] = {}
             failures: dict[str, str] = {}
             for (actor, order, log, _), result in zip(asked, results, strict=True):
+                tp = order.partition
                 if (isinstance(result, Failure) or not result.has_log) and log is not None and log.missing:
-                    self.directories.forget(order.partition)
+                    self.directories.forget(tp)
                 if isinstance(result, Failure):
-                    self._errors.append(PartitionError(order.partition, errors.UNKNOWN_SERVER_ERROR))
+                    self._errors.append(PartitionError(tp, errors.UNKNOWN_SERVER_ERROR))
                     continue
                 if result.replicas is not None:
-                    self._replicas.append((order.partition, result.replicas))
+                    self._replicas.append((tp, result.replicas))
                 if result.look_at is not None:
                     looks.setdefault(result.look_at, []).append(actor)
                 if result.storage_error and log is not None:
@@ -418,11 +421,21 @@ class ReplicaManager:
                     if log.missing:
                         placed.append((actor, order, None, None))
                         continue
-                if result.error_code == errors.NONE:
+                error_code = result.error_code
+                self._errors.append(_partition_error(tp, error_code))
+                if error_code == errors.NONE:
                     taken.append((actor, order, result))
                     if self.directories.futures and log is not None:
-                        yield from self._resume_move(order.partition)
-                yield from self._role_taken(order, result)
+                        yield from self._resume_move(tp)
+                else:
+                    self._log_ignored(order, error_code, result.leader_epoch)
+                if error_code == errors.KAFKA_STORAGE_ERROR:
+                    yield from self._role_failed(tp, result)
+                    continue
+                self._counts.count(tp, result.leads, result.health_flags)
+                if self._unled and error_code == errors.NONE and tp in self._unled:
+                    del self._unled[tp]
+                    yield self._report()
             yield from self._publish_replicas(conversation.SLICE)
             for at, leaders in looks.items():
                 yield Send(self._start.isr_keeper, partition.ScheduleFollowerCheck(at, tuple(leaders)))
@@ -453,24 +466,10 @@ class ReplicaManager:
             for order, actor in zip(new, created, strict=True):
                 tp = order.partition
                 actors[tp] = actor
-                self._news.append(partition.Hosting(tp, actor))
+                self._news.append(partition.hosting((tp, actor, False)))
                 placed.append((actor, order, self._place(tp, order.is_new), self.topics[tp.topic]))
         yield from self.notify()
         return placed
-
-    def _role_taken(self, order: LeaderAndIsrPartitionState, result: broker.RoleTaken) -> Iterable[conversation.Step]:
-        """Record a partition's reply to its new state; return the effects, usually none."""
-        tp, error_code = order.partition, result.error_code
-        self._errors.append(PartitionError(tp, error_code))
-        if error_code != errors.NONE:
-            self._log_ignored(order, error_code, result.leader_epoch)
-        if error_code == errors.KAFKA_STORAGE_ERROR:
-            return self._role_failed(tp, result)
-        self._counts.count(tp, result.leads, result.health_flags)
-        if self._unled and error_code == errors.NONE and tp in self._unled:
-            del self._unled[tp]
-            return (self._report(),)
-        return ()
 
     def _role_failed(self, tp: TopicPartition, result: broker.RoleTaken) -> Flow[None]:
         """Record that a partition did not take its role because of its log (rules 4 and 5)."""

@@ -153,11 +153,21 @@ class Partition(HostedReplica):
         self.health_flags = self.find_health_flags()
         role, look_at = self.role, None if self.leader is None else self.next_check(self.leader, now)
         leads = role.name == replica_role.LEADER
-        is_counted = host is None and not changed and len(role.replicas) == len(before.replicas)
+        is_counted = host is None and not changed and role.replicas == before.replicas
         replicas = None if is_counted else len(role.replicas) if leads else 0
         yield _role_taken(
-            *(error_code, changed, leads, self.health_flags, log.path != NO_LOG, storage_error),
-            *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at, replicas),
+            error_code,
+            changed,
+            leads,
+            self.health_flags,
+            log.path != NO_LOG,
+            storage_error,
+            log.end,
+            log.high_watermark,
+            log.latest_epoch,
+            role.leader_epoch,
+            look_at,
+            replicas,
         )
 
     def _assign_topic_id(self, topic_id: str) -> partition_effects.Effects[int]:

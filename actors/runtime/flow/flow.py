@@ -381,8 +381,9 @@ class FlowActor(Dispatcher):
         self._results = results
         self._first_open = first = self._asked + 1
         self._asked += len(pairs)
+        send, asking = self.send, ask.asking
         for number, (address, question) in enumerate(pairs, first):
-            self.send(address, ask.asking(number, question))
+            send(address, asking(number, question))
         self._open = dict(zip(range(first, first + len(pairs)), range(len(pairs)), strict=True))
         self.set_timer(ANSWERS, self.answer_deadline, ask.AnswerDeadline(first))
 
