@@ -11,6 +11,7 @@ Rule 3: its fields have concrete types: numbers, str, bytes, tuples, NamedTuples
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
 import attrs
@@ -72,8 +73,14 @@ def _class_with_slots(cls: Any) -> Any:
     body["__match_args__"] = (*[name for name in inherited if name not in fields], *fields)
     body |= {"__repr__": _repr_of, "__eq__": _equal, "__hash__": _hash_of, "__init__": _first_init}
     body |= {"__setattr__": _refuse, "__delattr__": _refuse, "__attrs_attrs__": (deferred := _DeferredFields(cls))}
-    deferred.made = type(cls)(cls.__name__, cls.__bases__, body)
-    return deferred.made
+    deferred.made = made = type(cls)(cls.__name__, cls.__bases__, body)
+    for value in body.values():  # super() refers to its class by a cell
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        for cell in getattr(function, "__closure__", None) or ():
+            with suppress(ValueError):  # an empty cell
+                if cell.cell_contents is cls:
+                    cell.cell_contents = made
+    return made
 
 
 class _DeferredFields:

@@ -48,6 +48,20 @@ def test_a_message_is_frozen_and_describes_itself(kinds: tuple[Any, Any]) -> Non
     assert repr(weighed("a")) == "Weighed(name='a', grams=5)"
 
 
+def test_a_method_of_a_message_may_use_super() -> None:
+    class Tared:
+        grams: int
+
+        def __str__(self) -> str:
+            return f"{super().__str__()} net {later}"
+
+    later = "weight"
+    try:
+        assert str(message(Tared)(5)) == "Tared(grams=5) net weight"
+    finally:
+        del VOCABULARY["Tared"]
+
+
 def test_a_copied_and_a_pickled_message_are_equal_to_it() -> None:
     message = BrokerModifications(1, 2)
     assert copy.copy(message) == copy.deepcopy(message) == pickle.loads(pickle.dumps(message)) == message
