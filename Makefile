@@ -40,7 +40,7 @@ python:
 	@$(PYTHON) -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "kafka-actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which with: make install PYTHON=python3.12"; exit 1; }
 
-$(STAMP): pyproject.toml | python
+$(STAMP): pyproject.toml $(wildcard messages/wire/*.c) | python
 	@$(PYTHON) -I -S .ci/install.py $(VENV)
 
 ports: python

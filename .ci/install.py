@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
+COMPILED = tuple(PROJECT.glob("messages/wire/*.c"))
 BEGUN, INSTALLED, RUNS = ".begun", ".installed", ".runs"
 NO_VENV = "'{} -m venv' failed: on Debian and Ubuntu, install the package python3-venv."
 
@@ -62,7 +63,7 @@ def install(
             print("waiting for another make, which is installing", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         begun, stamps = venv / BEGUN, [venv / INSTALLED, venv / RUNS][: 1 + only_run]
-        declared = (PROJECT / "pyproject.toml").stat().st_mtime
+        declared = max(file.stat().st_mtime for file in (PROJECT / "pyproject.toml", *COMPILED))
         if any(stamp.exists() and stamp.stat().st_mtime >= declared for stamp in stamps):
             return
         if begun.exists():
