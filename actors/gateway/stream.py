@@ -88,7 +88,8 @@ class FrameBuffer:
     @property
     def are_pipelined(self) -> bool:
         """Whether bytes of a further frame follow the next frame."""
-        return 0 < self._need() < self.held
+        size = _SIZE.unpack_from(self._buffer, self._start)[0] if self.held > _SIZE.size else -1
+        return 0 <= size < self.held - _SIZE.size and size <= self.max_bytes
 
     @property
     def is_refused(self) -> bool:

@@ -336,7 +336,7 @@ class _Reader(_Code):
         self.emit("position, items = 0, []", "while position < len(data):")
         self.depth = 2
         row = self.row(array, scope)
-        self.emit(f"items.append({self.value(element, _elements(array), row, many=True)})")
+        self.emit(f"items.append({self.value(element, _elements(array), row)})")
         self.depth = 1
         self.emit(f"if position != len(data): {self.refer(_refuse_rest)}()", "return items")
         self.lines[body:body] = self.guesses
@@ -474,7 +474,7 @@ class _Reader(_Code):
         fields = _elements(field)
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
-            self.emit(f"{items}.append({self.value(kind, fields, scope, many=True)})")
+            self.emit(f"{items}.append({self.value(kind, fields, scope)})")
         self.step(*spanned, *self.slice_lines(items, parted), *(f"seen = len({items})" for _ in spanned))
 
     def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
@@ -558,18 +558,15 @@ class _Reader(_Code):
         self.skip_tags(tagged)
         return scope
 
-    def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope, many: bool = False) -> str:
-        """Return an expression that creates a value of the class `kind` from the fields.
-
-        If `many`, the expression calls the faster constructor that `maker` returns.
-        """
+    def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope) -> str:
+        """Return an expression that creates a value of the class `kind` from the fields."""
         if kind.type is None:
             return "None"
         if kind.type is TopicPartition:
             return self.partition(scope)
         if not kind.hints:  # a struct with a single field; the message has the field's plain value instead of a struct
             return next(scope.values[field.name] for field in fields if field.present)
-        make = self.refer(_maker(kind.type) if many else kind.type, kind.type.__name__)
+        make = self.refer(_maker(kind.type), kind.type.__name__)
         return f"{make}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
 
     def argument(self, kind: _Class, attribute: str, scope: _Scope) -> str:

@@ -25,10 +25,12 @@ from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from messages.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from messages.releases import NEWEST
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import AnyMessage, Message, maker
 
 MIN_REAUTHENTICATION_SECONDS = 1.0
 """Minimum time from one re-authentication of a connection to the next."""
+
+_authenticated = maker(SaslAuthenticateResponse)
 
 
 @attrs.frozen
@@ -156,7 +158,7 @@ class SaslServer:
         try:
             token, identity = self._exchange(message)
             if identity is None:
-                return SaslAnswer(SaslAuthenticateResponse(errors.NONE, "", token))
+                return SaslAnswer(_authenticated(errors.NONE, "", token))
             principal = f"User:{identity.user}"
             if self._before and principal != self.principal:
                 before = str(self.principal).replace(":", ".", 1)
@@ -172,7 +174,7 @@ class SaslServer:
         lifetimes = self._mechanisms[self.mechanism].max_reauth_ms, identity.lifetime_ms
         self.lifetime_ms = min(filter(None, lifetimes), default=0)
         self._expires_at = now + self.lifetime_ms / 1000 if self.lifetime_ms else math.inf
-        response = SaslAuthenticateResponse(errors.NONE, "", token, self.lifetime_ms)
+        response = _authenticated(errors.NONE, "", token, self.lifetime_ms)
         return SaslAnswer(response, authenticated=True)
 
 

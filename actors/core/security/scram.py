@@ -29,7 +29,9 @@ from actors.core.security.sasl_exchange import (
 from messages.security import Secret
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_HASHES = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
+_HASHES = {"sha256": (hashlib.sha256, 64), "sha512": (hashlib.sha512, 128)}
+"""The functions, and their blocks in bytes."""
+_INNER, _OUTER = (bytes(each ^ pad for each in range(256)) for pad in (0x36, 0x5C))
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Maximum number that Kafka accepts for a new credential."""
@@ -61,19 +63,32 @@ class ScramCredential:
     stored_key: bytes
     server_key: bytes
     iterations: int
-    _keyed: list[hmac.HMAC] = attrs.field(factory=list, init=False, eq=False)
+    _signers: list[Callable[[bytes], bytes]] = attrs.field(factory=list, init=False, eq=False)
 
-    def signatures(self, hash: str, exchanged: bytes) -> tuple[bytes, bytes]:
-        """Return the signatures of the client and of the server.
+    def signatures(self, hash: str, exchanged: bytes) -> list[bytes]:
+        """Return the signatures of the client and of the server."""
+        if not self._signers:
+            self._signers.extend(_signer(hash, key) for key in (self.stored_key, self.server_key))
+        return [sign(exchanged) for sign in self._signers]
 
-        The HMACs with their keys are kept, because making one takes three times as long as using it.
-        """
-        if not self._keyed:
-            self._keyed.extend(hmac.new(key, digestmod=hash) for key in (self.stored_key, self.server_key))
-        by_client, by_server = [keyed.copy() for keyed in self._keyed]
-        by_client.update(exchanged)
-        by_server.update(exchanged)
-        return by_client.digest(), by_server.digest()
+
+def _signer(hash: str, key: bytes) -> Callable[[bytes], bytes]:
+    """Return the HMAC with this key (RFC 2104) as a function.
+
+    It copies hashes that have the key. A new HMAC takes three times as long, and a copied one of the standard library a
+    third longer, for the lookups of OpenSSL.
+    """
+    make, size = _HASHES[hash]
+    block = (key if len(key) <= size else make(key).digest()).ljust(size, b"\0")
+    inner, outer = make(block.translate(_INNER)), make(block.translate(_OUTER))
+
+    def sign(data: bytes) -> bytes:
+        first, second = inner.copy(), outer.copy()
+        first.update(data)
+        second.update(first.digest())
+        return second.digest()
+
+    return sign
 
 
 def parse_credential(text: str) -> ScramCredential:
@@ -98,7 +113,7 @@ def format_credential(credential: ScramCredential) -> str:
 def credential_of(mechanism: str, salted_password: Secret, salt: bytes, iterations: int) -> ScramCredential:
     """Return the credential of a salted password."""
     hash, key = HASHES[mechanism], salted_password.value
-    stored_key = _HASHES[hash](hmac.digest(key, b"Client Key", hash)).digest()
+    stored_key = _HASHES[hash][0](hmac.digest(key, b"Client Key", hash)).digest()
     return ScramCredential(salt, stored_key, hmac.digest(key, b"Server Key", hash), iterations)
 
 
@@ -179,7 +194,7 @@ class ScramServer:
             client_key = _xor(base64.b64decode(final["proof"], validate=True), of_client)
         except ValueError:  # invalid base64, or of another length
             raise AuthenticationFailed() from None
-        if not hmac.compare_digest(_HASHES[hash](client_key).digest(), credential.stored_key):
+        if not hmac.compare_digest(_HASHES[hash][0](client_key).digest(), credential.stored_key):
             raise AuthenticationFailed()
         return b"v=" + base64.b64encode(of_server), self._identity
 
@@ -211,7 +226,7 @@ class ScramClient:
         unproven = f"c={base64.b64encode(b'n,,').decode()},r={server['nonce']}"
         exchanged = f"{self._bare},{challenge.decode()},{unproven}".encode()
         client_key = hmac.digest(key, b"Client Key", hash)
-        proof = _xor(client_key, hmac.digest(_HASHES[hash](client_key).digest(), exchanged, hash))
+        proof = _xor(client_key, hmac.digest(_HASHES[hash][0](client_key).digest(), exchanged, hash))
         self._server_signature = hmac.digest(hmac.digest(key, b"Server Key", hash), exchanged, hash)
         return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
 

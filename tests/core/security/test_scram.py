@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, SaslIdentity
 from actors.core.security.scram import (
+    HASHES,
     ScramClient,
     ScramCredential,
     ScramServer,
@@ -36,6 +38,15 @@ def credential(name: str, is_token: bool) -> tuple[ScramCredential, SaslIdentity
 
 def server(nonce: str = SERVER) -> ScramServer:
     return ScramServer(MECHANISM, credential, nonce, Secret(b"key"))
+
+
+@pytest.mark.parametrize("hash", HASHES.values())
+def test_signatures_are_the_hmacs_of_the_standard_library(hash: str) -> None:
+    for size in (0, 1, 32, 63, 64, 65, 127, 128, 129, 300):
+        keys, data = (b"k" * size, b"l" * size), b"d" * (300 - size)
+        credential = ScramCredential(SALT, *keys, 4096)
+        for _ in range(2):
+            assert credential.signatures(hash, data) == [hmac.digest(key, data, hash) for key in keys]
 
 
 def test_the_exchange_of_the_rfc() -> None:
