@@ -110,6 +110,11 @@ def middle(rows: list[dict[str, Any]]) -> float:
     return median(row["ours"] for row in rows)
 
 
+def number(figure: float) -> str:
+    """Return a figure with four digits or more."""
+    return f"{figure:,.4g}" if figure < 1000 else f"{figure:,.0f}"
+
+
 def slope(curve: dict[int, list[dict[str, Any]]]) -> str:
     """Return the exponent of the growth by least squares: 1 if the figure grows like the size."""
     if len(curve) < 2:
@@ -191,7 +196,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"| {chart.unit} | {' | '.join(f'{size:,}' for size in sizes)} | slope | first limit |"
         yield "| --- |" + " --- |" * (len(sizes) + 2)
         for name, curve in found.items():
-            cells = [f"{middle(curve[size]):,.4g}" if size in curve else "" for size in sizes]
+            cells = [number(middle(curve[size])) if size in curve else "" for size in sizes]
             yield f"| {name} | {' | '.join(cells)} | {slope(curve)} | {first_limit(curve)} |"
         every = [row for curve in found.values() for some in curve.values() for row in some]
         runs = [len(some) for curve in found.values() for some in curve.values()]
