@@ -174,7 +174,7 @@ class StreamWriter:
         code, offset = None, NOWHERE
         if isinstance(response, ProduceResponse):
             code, offset = response.partitions[0].error_code, response.partitions[0].base_offset
-        if observed.znodes.born.get(stream.partition.topic) != stream.born:
+        if observed.znodes.born.get(stream.partition.topic) != stream.born or observed.is_lossy(stream.partition):
             self.is_over = True
         elif code == errors.NONE:
             self._acknowledge(batch, offset)

@@ -129,7 +129,9 @@ class ProducerInvariants(Monitor):
         """Readers of committed data see all records of a transaction, each once and in order, or none.
 
         While a fault prevents a marker from reaching a partition, its leader does not return the transaction's records.
-        If a coordinator's log may have lost the decision, the next coordinator may decide otherwise.
+        If a coordinator's log may have lost the decision, the next coordinator may decide otherwise. If it was
+        truncated, the coordinator may not know the transaction (`_transactions_end`), and answer its commit like that
+        of the transaction before: then no record is visible.
         """
         visible: dict[TopicPartition, dict[bytes, int]] = {}
         for partition, read in self.history.read_committed.items():
@@ -141,12 +143,13 @@ class ProducerInvariants(Monitor):
                 places[value] = place
         if any(map(self.observed.is_lossy, self._coordinator_logs())):
             return
+        may_forget = any(log in self.replicas.truncated for log in self._coordinator_logs())
         for each in self.history.transactions.values():
             judged = {tp: values for tp, values in each.values.items() if self._is_judged(tp, each.born[tp.topic])}
             found = {tp: [value for value in values if value in visible[tp]] for tp, values in judged.items()}
             if any(found.values()) and not each.may_be_visible:
                 yield f"{each.name} is {each.fate.value}, and readers of committed data see {found}"
-            elif each.fate is KnownOutcome.COMMITTED or any(found.values()):
+            elif any(found.values()) or (each.fate is KnownOutcome.COMMITTED and not may_forget):
                 whole = {tp: values for tp, values in judged.items() if self.nodes.can_receive_markers(tp)}
                 for partition, values in whole.items():
                     order = [visible[partition].get(value, -1) for value in values]
