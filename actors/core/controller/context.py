@@ -652,9 +652,7 @@ class ControllerContext:
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
         """Return the LeaderAndIsr state last sent for a partition if it is the same, otherwise a new state (rule 6)."""
-        last_sent = self._last_sent.get(partition)
-        if last_sent is None or last_sent.assignment is not assignment:
-            last_sent = self._last_sent[partition] = LastSent(assignment)
+        last_sent = self.last_sent_for(partition, assignment)
         role = last_sent.role
         if role is None or role.is_new is not is_new:
             role = last_sent.role = _role(
