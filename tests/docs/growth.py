@@ -155,13 +155,13 @@ def picture(chart: Chart, found: Curves) -> str:
         parts.append(f'<text x="{x(size):.1f}" y="{HEIGHT - 22}" text-anchor="middle">{size:,}</text>')
     parts.append(f'<text x="{WIDTH / 2 - MARGIN / 2}" y="{HEIGHT - 6}" text-anchor="middle">{chart.size}</text>')
     parts.append(f'<text x="{MARGIN}" y="12">{chart.unit}</text>')
-    for number, (name, curve) in enumerate(found.items()):
-        colour = COLOURS[number % len(COLOURS)]
+    for place, (name, curve) in enumerate(found.items()):
+        colour = COLOURS[place % len(COLOURS)]
         points = [(x(size), y(middle(rows))) for size, rows in curve.items()]
         line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
-        parts.append(f'<text x="{WIDTH - 2 * MARGIN + 8}" y="{24 + 16 * number}" fill="{colour}">{name}</text>')
+        parts.append(f'<text x="{WIDTH - 2 * MARGIN + 8}" y="{24 + 16 * place}" fill="{colour}">{name}</text>')
     return "\n".join((*parts, "</svg>", ""))
 
 
@@ -216,8 +216,9 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 def main() -> None:
     """Write the page and the pictures."""
     FILE.write_text(document(), encoding="utf-8")
+    rows = measured()
     for chart in CHARTS:
-        if found := curves(chart, measured()):
+        if found := curves(chart, rows):
             (IMAGES / f"growth-{chart.file}.svg").write_text(picture(chart, found), encoding="utf-8")
 
 
