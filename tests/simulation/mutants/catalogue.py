@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from tests.simulation.mutants.mutant import Mutant, read_mutants
 
 AREAS: Mapping[str, tuple[Mutant, ...]] = {
-    area: read_mutants(area) for area in ("controller", "broker", "log", "groups", "bridge", "cleaning")
+    area: read_mutants(area)
+    for area in (
+        *("controller", "broker", "log", "groups", "bridge", "cleaning"),
+        *("transactions", "fetch_sessions", "recovery"),
+    )
 }
 
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in AREAS.values() for mutant in mutants)
