@@ -78,6 +78,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
             },
         )
         from actors.node.settings import SettingsError, fields_of
+        from actors.simulation.disk import scratch_folder
 
         try:
             self._settings = fields_of(given["settings"] or {})
@@ -85,7 +86,9 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
             raise ClusterError("; ".join(error.messages)) from None
         self.brokers = brokers
         self._seed = seed
-        self._temporary = tempfile.TemporaryDirectory(prefix="kafka-simulated-") if directory is None else None
+        self._temporary = None
+        if directory is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="kafka-simulated-", dir=scratch_folder())
         self.directory = Path(self._temporary.name if self._temporary is not None else str(directory))
         self._cut: list[tuple[str, str]] = []
 

@@ -26,6 +26,7 @@ from actors.runtime.trace.silence import silent
 from actors.simulation import observed_facts
 from actors.simulation.actions import ACTIONS, RIGHTS, SESSION_MS
 from actors.simulation.coverage import Collector
+from actors.simulation.disk import scratch_folder
 from actors.simulation.monitors.families import FAMILIES
 from actors.simulation.monitors.monitor import Monitor, Monitors, Violation
 from actors.simulation.observed_cluster import ObservedCluster
@@ -121,7 +122,7 @@ def run(
         covered: Whether the outcome counts the coverage points that the run reached (`actors.simulation.coverage`).
         only: The names of the checked invariants; None for all.
     """
-    root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
+    root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-", dir=scratch_folder()))
     try:
         with silent():
             running = _Run(schedule, root, keep is not None, families, transcript, covered, only)
