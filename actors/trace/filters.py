@@ -239,63 +239,53 @@ def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
     return topic.encode() in text
 
 
-def names_topic(value: object, topic: str, key: str = "") -> bool:
+def names_topic(value: object, topic: str) -> bool:
     """Return whether a payload names a topic."""
-    match value:
-        case str():
-            return (value == topic and key in TOPIC_KEYS) or f"/topics/{topic}/" in f"{value}/"
-        case dict():
-            return any(names_topic(each, topic, name) for name, each in value.items())
-        case [str(first), int(), *_] if first == topic:
-            return True
-        case list():
-            return any(names_topic(each, topic, key) for each in value)
+    for key, part in _parts(value):
+        match part:
+            case str() if (part == topic and key in TOPIC_KEYS) or f"/topics/{topic}/" in f"{part}/":
+                return True
+            case [str(first), int(), *_] if first == topic:
+                return True
     return False
 
 
 def names_partition(value: object, partition: TopicPartition) -> bool:
     """Return whether a payload names a partition."""
     topic, number = partition
-    match value:
-        case str():
-            return f"/topics/{topic}/partitions/{number}/" in f"{value}/"
-        case [str(first), int(second), *rest] if first == topic:
-            return second == number or any(names_partition(each, partition) for each in rest)
-        case list():
-            return any(names_partition(each, partition) for each in value)
-        case dict():
-            if any(value.get(name) == topic for name in TOPIC_KEYS) and _has_number(value, number):
+    for _, part in _parts(value):
+        match part:
+            case str() if f"/topics/{topic}/partitions/{number}/" in f"{part}/":
                 return True
-            return any(names_partition(each, partition) for each in value.values())
+            case [str(first), int(second), *_] if (first, second) == partition:
+                return True
+            case dict() if any(part.get(name) == topic for name in TOPIC_KEYS) and any(
+                key in PARTITION_KEYS and inner == number and not isinstance(inner, bool)
+                for key, inner in _parts(part)
+            ):
+                return True
     return False
 
 
-def _has_number(value: object, number: int, key: str = "") -> bool:
-    match value:
-        case bool():
-            return False
-        case int():
-            return key in PARTITION_KEYS and value == number
-        case dict():
-            return any(_has_number(each, number, name) for name, each in value.items())
-        case list():
-            return any(_has_number(each, number, key) for each in value)
-    return False
-
-
-def names_broker(value: object, broker: int, key: str = "") -> bool:
+def names_broker(value: object, broker: int) -> bool:
     """Return whether a payload names a broker."""
-    match value:
-        case bool():
-            return False
-        case int():
-            return key in BROKER_KEYS and value == broker
-        case str():
-            return f"/brokers/ids/{broker}/" in f"{value}/"
-        case dict():
-            if key in ("brokers", "live_brokers") and value.get("id") == broker:
+    for key, part in _parts(value):
+        match part:
+            case int() if key in BROKER_KEYS and part == broker and not isinstance(part, bool):
                 return True
-            return any(names_broker(each, broker, name) for name, each in value.items())
-        case list():
-            return any(names_broker(each, broker, key) for each in value)
+            case str() if f"/brokers/ids/{broker}/" in f"{part}/":
+                return True
+            case dict() if key in ("brokers", "live_brokers") and part.get("id") == broker:
+                return True
     return False
+
+
+def _parts(value: object, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a plain value and all values inside it, each with the nearest name around it."""
+    yield key, value
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _parts(each, name)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _parts(each, key)
