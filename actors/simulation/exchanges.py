@@ -54,13 +54,12 @@ from messages.vocabulary import Message
 LONGEST_FETCH = 60.0
 """Seconds after which a waiting OffsetFetch has its response, or never gets one."""
 
-MEMBERS = (
-    join_group.JoinGroupRequest,
-    sync_group.SyncGroupRequest,
-    heartbeat.HeartbeatRequest,
-    offset_commit.OffsetCommitRequest,
-)
+IN_GENERATION = (sync_group.SyncGroupRequest, heartbeat.HeartbeatRequest, offset_commit.OffsetCommitRequest)
+MEMBERS = (join_group.JoinGroupRequest, *IN_GENERATION)
 """Requests that show that a group member is alive."""
+
+NAMING_MEMBERS = (*IN_GENERATION, leave_group.LeaveGroupRequest)
+"""Requests of a group whose members have an id."""
 
 WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
 """Requests whose partitions may contain the client's leader epoch."""
@@ -118,17 +117,9 @@ def kept_for(session_timeout: float) -> float:
 
 def _groups_of(request: Message) -> Iterable[str]:
     """Return the groups whose members a request names or describes."""
-    match request:
-        case (
-            heartbeat.HeartbeatRequest()
-            | sync_group.SyncGroupRequest()
-            | offset_commit.OffsetCommitRequest()
-            | leave_group.LeaveGroupRequest()
-        ):
-            return (request.group_id,)
-        case describe_groups.DescribeGroupsRequest():
-            return request.groups
-    return ()
+    if isinstance(request, describe_groups.DescribeGroupsRequest):
+        return request.groups
+    return (request.group_id,) if isinstance(request, NAMING_MEMBERS) else ()
 
 
 def accepted_markers(
@@ -185,12 +176,7 @@ class Exchanges:
         match request:
             case offset_fetch.OffsetFetchRequest():
                 arrival.is_current = self._is_current(process, self.group_partition(request.group_id))
-            case (
-                join_group.JoinGroupRequest()
-                | sync_group.SyncGroupRequest()
-                | heartbeat.HeartbeatRequest()
-                | offset_commit.OffsetCommitRequest()
-            ):
+            case _ if isinstance(request, MEMBERS):
                 self._takes_part(connection, arrival)
             case delete_groups.DeleteGroupsRequest():
                 self._may_delete(request.groups)
@@ -297,12 +283,7 @@ class Exchanges:
         match request:
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
                 self._note_accepted(process, request, response, now)
-            case (
-                join_group.JoinGroupRequest()
-                | sync_group.SyncGroupRequest()
-                | heartbeat.HeartbeatRequest()
-                | offset_commit.OffsetCommitRequest()
-            ):
+            case _ if isinstance(request, MEMBERS):
                 self._took_part(connection, arrival, now)
             case delete_groups.DeleteGroupsRequest():
                 self._may_delete(request.groups)
