@@ -16,7 +16,7 @@ Rule 5: workers read the files at the paths that the planner found, in a folder 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from messages.trace.files.errors import NotATrace
-from messages.trace.files.runs import Run, find_runs, grown
+from messages.trace.files.runs import find_runs, grown
 from spark.columns import ARROW, FACT_COLUMNS, SLICE_BYTES, batches, fact_batches, plan_slices, select_runs
 from spark.errors import BadOption
 from spark.selection import ALL, FACTS_TABLE, Selection, selection_of, table_of
@@ -155,7 +155,10 @@ _COMPARISONS = {
 
 
 class TraceReader(DataSourceReader):
-    """A Spark reader of all runs below a folder."""
+    """A Spark reader of all runs below a folder, of which each task reads a slice."""
+
+    _parts: Callable[..., Sequence[Any]] = staticmethod(plan_slices)
+    _batches: Callable[..., Iterator[pa.RecordBatch]] = staticmethod(batches)
 
     def __init__(self, folder: Path, selection: Selection = ALL) -> None:
         self._folder = folder
@@ -163,29 +166,20 @@ class TraceReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return a task for each part of the trace, or one without a part."""
-        return [InputPartition(each) for each in self._parts(find_runs(self._folder).runs)] or [InputPartition(None)]
+        parts = self._parts(find_runs(self._folder).runs, self._selection)
+        return [InputPartition(each) for each in parts] or [InputPartition(None)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a part; this runs in Spark's workers."""
         if partition.value is not None:
-            yield from self._batches(partition.value)
-
-    def _parts(self, runs: Sequence[Run]) -> Sequence[Any]:
-        """Return the slices of the runs."""
-        return plan_slices(runs, self._selection)
-
-    def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
-        return batches(part, self._selection)
+            yield from self._batches(partition.value, self._selection)
 
 
 class FactsReader(TraceReader):
-    """A Spark reader of the facts of all runs below a folder (`messages.facts`)."""
+    """A Spark reader of the facts of all runs below a folder (`messages.facts`), of which each task reads one."""
 
-    def _parts(self, runs: Sequence[Run]) -> Sequence[Any]:
-        return select_runs(runs, self._selection)
-
-    def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
-        return fact_batches(part, self._selection)
+    _parts = staticmethod(select_runs)
+    _batches = staticmethod(fact_batches)
 
 
 class FilteringReader(TraceReader):
