@@ -20,29 +20,13 @@ from spark.questions.controller import CONTROLLER
 from spark.session import open_session
 from spark.summary import summarise
 
-_ANSWERED = {"actor": CONTROLLER, "type": "Answer"}
-_FIELDS = {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "controller-0-broker-0-1", "broker": 0}
-
-
-def _leadership_row(leader: int) -> dict[str, Any]:
-    return dict.fromkeys(field.name for field in STATE) | {
-        "topic": "t",
-        "partition": 0,
-        "leader": leader,
-        "leader_epoch": leader,
-    }
-
-
-_SAID: tuple[dict[str, Any], ...] = (
-    _ANSWERED | {"request": "Elected", "epoch": 1},
-    _ANSWERED | {"request": "Brokers", "brokers": [0, 1]},
-    _FIELDS | {"states": [_leadership_row(0)]},
+_STATE = dict.fromkeys(field.name for field in STATE) | {"topic": "t", "partition": 0, "leader": 0, "leader_epoch": 0}
+_RECORDS: tuple[dict[str, Any], ...] = (
     {"actor": CONTROLLER, "type": "BrokerChange"},
-    _ANSWERED | {"request": "Brokers", "brokers": [1]},
-    _FIELDS | {"states": [_leadership_row(1)]},
+    {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "c", "broker": 0, "states": [_STATE]},
     {"type": "Samples", "subject": "BrokerChange", "event_ms": 1.0, "event_queue_ms": 0.0, "items": 1},
 )
-"""The states in the messages of such a failover."""
+"""An event of a controller, the request that it causes, and its end: rows for the sections that a summary always has."""
 
 
 def prepare(say: Callable[[str], None] = print) -> Path:
@@ -62,7 +46,7 @@ def prepare(say: Callable[[str], None] = print) -> Path:
 def _lay_out(laid_out: Path) -> None:
     """Create the folder `laid_out` and its archive of Spark's classes.
 
-    The JVM first computes a summary of a small failover, which loads all needed classes. It then writes the archive.
+    The JVM first computes a small summary, which loads all needed classes. It then writes the archive.
     """
     link(laid_out)
     part = laid_out / "classes.part"
@@ -80,13 +64,10 @@ def _lay_out(laid_out: Path) -> None:
 
 
 def _smallest(folder: Path) -> None:
-    """Write the trace of a small failover in the format of `spark.pack`.
-
-    In this trace a broker fails, and another broker becomes the leader of its partition.
-    """
+    """Write a trace of a few records in the format of `spark.pack`."""
     blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
-    rows = [blank | {"n": n, "at": float(n)} | fields for n, fields in enumerate(_SAID, 1)]
+    rows = [blank | {"n": n, "at": float(n)} | fields for n, fields in enumerate(_RECORDS, 1)]
     pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "none-000000-0.parquet", compression="zstd")
     keep_facts("none", compress([encode_facts(())]), folder)
     keep(Manifest((PackedRun("none", 0, "stopped", (), "full", ()),), ()), folder)
