@@ -19,6 +19,7 @@ import attrs
 VOCABULARY: dict[str, type] = {}
 """All message classes by bare name, in order of definition."""
 
+_FIELD = type(attrs.field())
 _T = TypeVar("_T", bound=type)
 
 
@@ -61,16 +62,18 @@ def message(cls: _T) -> _T:
 
 
 def _class_with_slots(cls: Any) -> Any:
-    """Return the class with slots for its fields; attrs makes its fields and __init__ at their first use.
+    """Return the class with slots for its fields; attrs makes its fields at their first use.
 
     attrs needs a third of a node's start-up for all classes, of which a starting node uses one in five. One __repr__
-    serves all classes; __eq__ and __hash__ are rarely called, and are generated at their first call.
+    serves all classes; __init__, __eq__ and __hash__ are generated at their first call.
     """
     fields = [name for name, kind in vars(cls).get("__annotations__", {}).items() if "ClassVar" not in str(kind)]
-    inherited = getattr(cls, "__match_args__", ())
+    inherited = getattr(cls, "_defaults", {})
+    defaults = {name: value for name, value in inherited.items() if name not in fields}
+    defaults |= {name: vars(cls).get(name, attrs.NOTHING) for name in fields}
     body = {name: value for name, value in vars(cls).items() if name not in (*fields, "__dict__", "__weakref__")}
     body["__slots__"] = tuple([name for name in fields if name not in inherited])
-    body["__match_args__"] = (*[name for name in inherited if name not in fields], *fields)
+    body |= {"__match_args__": (*defaults,), "_defaults": defaults}
     body |= {"__repr__": _repr_of, "__eq__": _equal, "__hash__": _hash_of, "__init__": _first_init}
     body |= {"__setattr__": _refuse, "__delattr__": _refuse, "__attrs_attrs__": (deferred := _DeferredFields(cls))}
     deferred.made = made = type(cls)(cls.__name__, cls.__bases__, body)
@@ -84,7 +87,7 @@ def _class_with_slots(cls: Any) -> Any:
 
 
 class _DeferredFields:
-    """The fields of a class until they are first read: attrs then makes them, and __init__, from the declared class."""
+    """The fields of a class until they are first read: attrs then makes them from the declared class."""
 
     made: Any
     """The class that `message` returns."""
@@ -93,14 +96,45 @@ class _DeferredFields:
         self._declared = declared
 
     def __get__(self, value: object, owner: type) -> Any:
-        whole: Any = attrs.frozen(self._declared, repr=False, eq=False)
-        self.made.__init__, self.made.__attrs_attrs__ = whole.__init__, whole.__attrs_attrs__
+        whole: Any = attrs.frozen(self._declared, repr=False, eq=False, init=False, slots=False)
+        self.made.__attrs_attrs__ = whole.__attrs_attrs__
         return whole.__attrs_attrs__
 
 
 def _first_init(self: Any, *args: object, **fields: object) -> None:
-    attrs.fields(type(self))
+    """Generate the constructor at its first call; attrs would take five times as long for it."""
+    kind: Any = type(self)
+    names: dict[str, Any] = {f"__set_{name}": getattr(kind, name).__set__ for name in kind.__match_args__}
+    lines = [f"    __set_{name}(self, {name})\n" for name in kind.__match_args__]
+    exec(f"def __init__(self, {_parameters(kind, names)}):\n{''.join(lines)}    return None\n", names)
+    kind.__init__ = names["__init__"]
     self.__init__(*args, **fields)
+
+
+def defaults_of(kind: Any) -> dict[str, object]:
+    """Return the fields of a message class, or of an attrs class, with their defaults: NOTHING if there is none.
+
+    Raises:
+        TypeError: The constructor does more than set the fields.
+    """
+    defaults: dict[str, object] | None = getattr(kind, "_defaults", None)
+    if defaults is not None and not any(isinstance(value, _FIELD) for value in defaults.values()):
+        return defaults
+    for field in attrs.fields(kind):
+        if field.validator or field.converter or not field.init or field.kw_only:
+            raise TypeError(f"field {kind.__name__}.{field.name} must not have a validator or converter")
+        if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
+            raise TypeError(
+                f"field {kind.__name__}.{field.name} of a message must have an immutable default, not a default factory"
+            )
+    return {field.name: field.default for field in attrs.fields(kind)}
+
+
+def _parameters(kind: Any, names: dict[str, Any]) -> str:
+    """Return the parameters of a constructor, and add their defaults to `names`."""
+    defaults = defaults_of(kind)
+    names |= {f"_{name}": value for name, value in defaults.items() if value is not attrs.NOTHING}
+    return ", ".join(f"{name}=_{name}" if f"_{name}" in names else name for name in defaults)
 
 
 def _refuse(self: object, *args: object) -> None:
@@ -108,7 +142,7 @@ def _refuse(self: object, *args: object) -> None:
 
 
 def _repr_of(value: Any) -> str:
-    fields = (f"{field.name}={getattr(value, field.name)!r}" for field in attrs.fields(type(value)))
+    fields = (f"{name}={getattr(value, name)!r}" for name in value.__match_args__)
     return f"{type(value).__name__}({', '.join(fields)})"
 
 
@@ -122,8 +156,7 @@ def _hash_of(value: Any) -> int:
 
 def _comparable(kind: Any) -> Any:
     """Replace the shared __eq__ and __hash__ of the class by the methods that attrs generates for its fields."""
-    fields = [field.name for field in attrs.fields(kind)]
-    donor: Any = attrs.make_class(kind.__name__, fields, init=False, repr=False, order=False, frozen=True)
+    donor: Any = attrs.make_class(kind.__name__, kind.__match_args__, init=False, repr=False, order=False, frozen=True)
     kind.__eq__, kind.__hash__ = donor.__eq__, donor.__hash__
     return kind
 
@@ -161,20 +194,8 @@ def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
         (made,),
         {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__},
     )
-    parameters, lines = [], []
-    for field in attrs.fields(made):
-        if field.validator or field.converter or not field.init or field.kw_only:
-            raise TypeError(f"field {made.__name__}.{field.name} must not have a validator or converter")
-        if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
-            raise TypeError(
-                f"field {made.__name__}.{field.name} of a message must have an immutable default, not a default factory"
-            )
-        parameters.append(field.name)
-        if field.default is not attrs.NOTHING:
-            names[f"_{field.name}"] = field.default
-            parameters[-1] += f"=_{field.name}"
-        lines.append(f"    self.{field.name} = {field.name}\n")
-    head = f"def make({', '.join(parameters)}):\n    self = __new(__twin)\n"
+    head = f"def make({_parameters(made, names)}):\n    self = __new(__twin)\n"
+    lines = [f"    self.{name} = {name}\n" for name in made.__match_args__]
     exec("".join((head, *lines, "    self.__class__ = __class\n    return self\n")), names)
     make: Callable[_P, _M] = names["make"]
     return make

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
-YOUNG = 50_000
+YOUNG = 200_000
 """Threshold of Python's garbage collector: a collection during the imports frees nothing, and takes a tenth of the
 start time.
 """

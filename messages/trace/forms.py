@@ -25,7 +25,7 @@ from messages.parts import KEEP_ROWS, Part
 from messages.records import BatchHeader
 from messages.security import Secret
 from messages.sensitive_configs import MASK
-from messages.vocabulary import Message
+from messages.vocabulary import Message, defaults_of
 
 LONG_TUPLE = 64
 """Minimum length of a tuple of messages or NamedTuples that may be shared."""
@@ -101,7 +101,7 @@ def form(annotation: object) -> Form:
         return _union_form(annotation, arguments)
     if origin is tuple:
         return _tuple_form(arguments)
-    if isinstance(annotation, type) and attrs.has(annotation):
+    if isinstance(annotation, type) and (issubclass(annotation, Message) or attrs.has(annotation)):
         return _attrs_form(annotation)
     if isinstance(annotation, type) and issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
         return _named_tuple_form(annotation)
@@ -169,8 +169,8 @@ def _field_plain(names: tuple[str, ...], forms: list[Form]) -> list[tuple[str, P
 
 def _attrs_form(cls: type) -> Form:
     hints = typing.get_type_hints(cls)
-    fields = attrs.fields(cls)
-    names = tuple(field.name for field in fields)
+    defaults = defaults_of(cls)
+    names = tuple(defaults)
     forms = [form(hints[name]) for name in names]
     special, substitute = _field_plain(names, forms), _substitute(cls, names)
     if cls in KEEP_ROWS:
@@ -190,10 +190,8 @@ def _attrs_form(cls: type) -> Form:
     shadow = msgspec.defstruct(
         cls.__name__,
         [
-            (field.name, each.wire)
-            if field.default is attrs.NOTHING
-            else (field.name, each.wire | msgspec.UnsetType, msgspec.UNSET)
-            for field, each in zip(fields, forms, strict=True)
+            (name, each.wire) if default is attrs.NOTHING else (name, each.wire | msgspec.UnsetType, msgspec.UNSET)
+            for (name, default), each in zip(defaults.items(), forms, strict=True)
         ],
         kw_only=True,
     )

@@ -38,7 +38,7 @@ from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, slices
 from messages.parts import KEEP_ROWS, PARTED
 from messages.security import Secret
-from messages.vocabulary import maker
+from messages.vocabulary import Message, defaults_of, maker
 from messages.wire import primitives
 from messages.wire.layout import Field, Layout
 from messages.wire.rows import (
@@ -136,9 +136,9 @@ class _Class:
         self.type = kind
         self.binding = bindings.get(kind, Binding())
         self.hints: dict[str, Any] = {}
-        if isinstance(kind, type) and attrs.has(kind):
+        if isinstance(kind, type) and (issubclass(kind, Message) or attrs.has(kind)):
             hints = typing.get_type_hints(kind)
-            self.hints = {field.name: hints[field.name] for field in attrs.fields(kind)}
+            self.hints = {name: hints[name] for name in defaults_of(kind)}
 
     @property
     def partition(self) -> str | None:
@@ -580,7 +580,7 @@ class _Reader(_Code):
         value = scope.first((*kind.fields(attribute), attribute))
         if value is not None:
             return f"{self.refer(Secret)}({value})" if kind.hints[attribute] is Secret else value
-        default = getattr(attrs.fields_dict(kind.type)[attribute], "default", attrs.NOTHING)
+        default = defaults_of(kind.type)[attribute]
         if default is attrs.NOTHING:
             return next(scope.defaults[name] for name in kind.fields(attribute) if name in scope.defaults)
         return repr(int(default) if isinstance(default, enum.IntEnum) else default)
@@ -961,7 +961,7 @@ def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
         return None
     declared = {name for name in kind.hints if present.intersection(kind.fields(name))}
     undeclared = [name for name, hint in kind.hints.items() if hint is not TopicPartition and name not in declared]
-    defaults = {name: attrs.fields_dict(kind.type)[name].default for name in undeclared}
+    defaults = {name: defaults_of(kind.type)[name] for name in undeclared}
     return None if attrs.NOTHING in defaults.values() else defaults
 
 
