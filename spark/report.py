@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
@@ -14,7 +15,7 @@ from spark.drawing import Chart, short
 from spark.formatting import count_text, heads, moment, rows
 from spark.incidents import Incident, comparison_sentences, find_incidents
 from spark.plots import figures
-from spark.results import Summary, WhyAnswer
+from spark.results import Summary
 from spark.section_names import COMPARED, TITLES
 from spark.timeline import Timeline
 
@@ -45,8 +46,11 @@ ORDER = (
 """The first sections of the detail; the others follow in the order of the questions."""
 
 
-def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = (), command: str = "") -> str:
-    """Return the page; `answers` are those of `kafka-actors why`, `command` shows the trace at any moment."""
+def page(summary: Summary, title: str, answers: Mapping[str, Any] | None = None, command: str = "") -> str:
+    """Return the page; `command` shows the trace at any moment.
+
+    `answers` are those of `kafka-actors why` in their JSON form, by what was asked.
+    """
     drawn = figures(summary)
     found_incidents = find_incidents(summary)
     timeline = Timeline(summary, found_incidents.gravest_first[:MOST_INCIDENTS], UTC)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, NamedTuple
-
-
-class WhyAnswer(NamedTuple):
-    """What `kafka-actors why` prints about a subject: the verdict, the chain of causes, and detailed answers."""
-
-    asked: str
-    verdict: str
-    chain: tuple[str, ...] = ()
-    detail: tuple[tuple[str, tuple[str, ...]], ...] = ()
+from typing import Any
 
 
 @dataclass(frozen=True)

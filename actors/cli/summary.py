@@ -25,7 +25,7 @@ from rich.table import Table
 from actors.cli.app import FAILED, FILE, FOLDER, PROGRAM, CommandFailed, write_whole
 from actors.cli.display import console, table
 from actors.cli.extras import need
-from actors.trace.explanation import explain_all, line_text, utc
+from actors.trace.explanation import explain_all, explanation_json, utc
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
@@ -35,7 +35,7 @@ from spark.errors import Incomplete, SparkUnavailable
 from spark.formatting import heads, rows
 from spark.incidents import headline
 from spark.java import Java, archive, find_java, home
-from spark.results import Summary, WhyAnswer
+from spark.results import Summary
 
 MOST_ROWS = 60
 """Maximum number of rows of a table; the JSON has all."""
@@ -213,26 +213,22 @@ def _publish(
     _show(summary, chosen)
 
 
-def _explanations(directory: Path, summary: Summary) -> list[WhyAnswer]:
+def _explanations(directory: Path, summary: Summary) -> dict[str, Any]:
     """Return the explanations of `why` for the partition that was longest without a leader, and for the cluster.
 
-    The list is empty for logs, for packed traces, for traces without payloads, and for large traces.
+    There is none for logs, for packed traces, for traces without payloads, and for large traces.
     """
     if sum(getattr(run, "deliveries", MOST_EXPLAINED) for run in summary["runs"]) > MOST_EXPLAINED:
-        return []
+        return {}
     subjects: list[tuple[str, str | None]] = [("cluster", None)]
     if len(summary["unavailable"]):
         row = summary["unavailable"][0]
         subjects.insert(0, ("partition", f"{row.topic}-{row.partition}"))
-    answers = []
+    answers = {}
     with suppress(TraceError):
         runs = find_runs(directory).runs
         for (about, name), found in zip(subjects, explain_all(runs, subjects), strict=True) if runs else ():
-            chain = tuple(line_text(line, utc) for line in found.chain)
-            detail = tuple(
-                (each.question, tuple(line_text(line, utc) for line in each.lines)) for each in found.answers
-            )
-            answers.append(WhyAnswer(f"why {about} {name or ''}".rstrip(), found.verdict, chain, detail))
+            answers[f"why {about} {name or ''}".rstrip()] = explanation_json(found, utc)
     return answers
 
 

@@ -17,7 +17,7 @@ from spark.drawing import Area, Box, running_total
 from spark.incidents import EXAMINED, find_incidents, headline
 from spark.plots import FIGURES, MOST
 from spark.report import page
-from spark.results import QueryResult, Summary, WhyAnswer
+from spark.results import QueryResult, Summary
 from spark.section_names import BRIEF, LOGGED, TITLES
 from spark.timeline import Timeline
 from tests.spark.large_cluster import BEGIN, incident, results
@@ -120,9 +120,9 @@ def test_the_headline_without_failures_needs_their_question() -> None:
 
 def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None:
     summary = incident(1000)
-    text = page(
-        summary, "large", [WhyAnswer("why cluster", "broker 1 <was> killed", ("<first>",), (("What?", ("<a>",)),))]
-    )
+    answer = {"question": "What?", "lines": [{"text": "<a>"}]}
+    explained = {"verdict": "broker 1 <was> killed", "chain": [{"text": "<first>"}], "answers": [answer]}
+    text = page(summary, "large", {"why cluster": explained})
     assert all(f' id="{name}">' in text for name in summary.answers)
     assert "The first 200 of 4,000 rows; --json writes all." in text
     assert "broker 1 &lt;was&gt; killed" in text and "<li>&lt;first&gt;</li>" in text and "<p>&lt;a&gt;</p>" in text
