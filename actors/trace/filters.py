@@ -201,28 +201,19 @@ class _SubjectFilter:
     """A filter for deliveries that name a topic, partition or broker, or whose sender or receiver belongs to it."""
 
     def __init__(self, filters: DeliveryFilters) -> None:
-        self._topic = filters.topic
-        self._partition = filters.partition
-        self._broker = filters.broker
-        self._topic_actors: set[tuple[int, str]] = set()
-        self._partition_actors: set[tuple[int, str]] = set()
-        self._broker_actors: set[tuple[int, str]] = set()
+        subjects = (filters.topic, names_topic), (filters.partition, names_partition), (filters.broker, names_broker)
+        self._checks: list[tuple[Any, Any, set[tuple[int, str]]]]
+        self._checks = [(wanted, names, set()) for wanted, names in subjects if wanted is not None]
+        """The requested subjects, the functions that find each in a payload, and the actors that belong to it."""
 
     def concerns(self, delivery: TraceDelivery) -> bool:
         """Return whether the delivery concerns the requested topic, partition and broker.
 
         Also store the actors that belong to them, for later deliveries.
         """
-        if self._topic is None and self._partition is None and self._broker is None:
-            return True
-        checks = (
-            (self._topic, self._topic_actors, names_topic),
-            (self._partition, self._partition_actors, names_partition),
-            (self._broker, self._broker_actors, names_broker),
-        )
-        return all(self._concerns(delivery, *each) for each in checks if each[0] is not None)
+        return all(self._concerns(delivery, *each) for each in self._checks)
 
-    def _concerns(self, delivery: TraceDelivery, wanted: Any, actors: set[tuple[int, str]], names: Any) -> bool:
+    def _concerns(self, delivery: TraceDelivery, wanted: Any, names: Any, actors: set[tuple[int, str]]) -> bool:
         record, run = delivery.record, id(delivery.run)
         found = _may_name(record.payload, wanted) and names(delivery.payload, wanted)
         if found and OWNERS.get(record.type) == record.actor:
