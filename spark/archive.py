@@ -26,7 +26,7 @@ _RECORDS: tuple[dict[str, Any], ...] = (
     {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "c", "broker": 0, "states": [_STATE]},
     {"type": "Samples", "subject": "BrokerChange", "event_ms": 1.0, "event_queue_ms": 0.0, "items": 1},
 )
-"""An event of a controller, the request that it causes, and its end: rows for the sections that a summary always has."""
+"""An event of a controller, the request that it causes, and its end: rows for the sections of a usual summary."""
 
 
 def prepare(say: Callable[[str], None] = print) -> Path:
