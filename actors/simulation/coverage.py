@@ -24,7 +24,6 @@ from actors.controller.controller import ControllerActor
 from actors.controller.topic_deletion import TopicDeletionActor
 from actors.core.controller import partition_state_machine, replica_state_machine
 from actors.core.controller.events import HANDLERS, REQUESTS
-from actors.core.controller.states import State
 from actors.core.coordinator.group_states import PREVIOUS, TABLES
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
@@ -65,8 +64,8 @@ STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
 
 
 def _by_point(points: Mapping[str, Iterable[str]]) -> Mapping[str, str]:
-    """Return the reason of each point; `points` has the points of each reason."""
-    return {point: reason for reason, names in points.items() for point in names}
+    """Return the reason or the kind of each point; `points` has the points of each."""
+    return {point: each for each, names in points.items() for point in names}
 
 
 UNREACHABLE = _by_point(
@@ -189,27 +188,21 @@ RARE = _by_point(
 @cache
 def universe() -> Mapping[str, str]:
     """Return all coverage points with their kinds."""
-    found: dict[str, str] = {}
-    for table in (partition_state_machine.TABLE, replica_state_machine.TABLE):
-        for row in table.rows:
-            found.update(dict.fromkeys((_move(each, row.target) for each in row.previous), STATES))
-    for state, previous in PREVIOUS.items():
-        found.update(dict.fromkeys((f"group {each.value} to {state.value}" for each in previous), GROUPS))
-    for cells in TABLES.values():
-        found.update(dict.fromkeys(cells.probes.values(), GROUPS))
-    questions = (
-        each for each in vars(topic_deletion).values() if isinstance(each, type) and issubclass(each, Question)
-    )
-    found.update(dict.fromkeys((_deletion_point(each) for each in questions if each is not Question), DELETION))
-    found.update(dict.fromkeys((_event(each) for each in (*TERM_EVENTS, *HANDLERS, *REQUESTS)), EVENTS))
-    found.update(dict.fromkeys((_answer(api.name, code) for api in APIS for code in api.codes.split()), ANSWERED))
-    found.update(
-        dict.fromkeys(
-            (_action_text(kind.name, role) for kind in ACTIONS.values() if kind.weight for role in ROLES), ACTED
-        )
-    )
-    found.update((name, TRAPS if TRAP.match(name) else PROBES) for name in probes())
-    return found
+    rows = (*partition_state_machine.TABLE.rows, *replica_state_machine.TABLE.rows)
+    questions = (each for each in vars(topic_deletion).values() if isinstance(each, type))
+    names: dict[str, Iterable[str]] = {
+        STATES: (_move(each, row.target) for row in rows for each in row.previous),
+        GROUPS: (
+            *(f"group {each.value} to {state.value}" for state, previous in PREVIOUS.items() for each in previous),
+            *(name for cells in TABLES.values() for name in cells.probes.values()),
+        ),
+        DELETION: (_deletion_point(each) for each in questions if issubclass(each, Question) and each is not Question),
+        EVENTS: map(_event, (*TERM_EVENTS, *HANDLERS, *REQUESTS)),
+        ANSWERED: (_answer(api.name, code) for api in APIS for code in api.codes.split()),
+        ACTED: (_action_text(kind.name, role) for kind in ACTIONS.values() if kind.weight for role in ROLES),
+    }
+    of_probes = {name: TRAPS if TRAP.match(name) else PROBES for name in probes()}
+    return {**_by_point(names), **of_probes}
 
 
 def probes() -> Iterator[str]:
@@ -231,25 +224,12 @@ def _texts(node: ast.expr) -> Iterator[str]:
         yield node.value
 
 
-def _move(before: State, after: State) -> str:
-    return f"{before.value} to {after.value}"
-
-
-def _deletion_point(question: type) -> str:
-    return f"deletion {question.__name__}"
-
-
-def _event(event: type) -> str:
-    return f"controller {event.__name__}"
-
-
-def _answer(api: str, code: str) -> str:
-    return f"{api} {code}"
-
-
-def _action_text(action: str, role: str) -> str:
-    return f"{action} of a {role}"
-
+_move = "{0.value} to {1.value}".format
+_deletion_point = "deletion {0.__name__}".format
+_event = "controller {0.__name__}".format
+_answer = "{} {}".format
+_action_text = "{} of a {}".format
+"""Functions that name a point: by two states, a question, an event, an API and a code, an action and a role."""
 
 # ---------------------------------------------------------------------------------------------------- counting
 
