@@ -13,8 +13,9 @@ Rule 2: unreadable parts of a trace are left out, and listed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -81,22 +82,16 @@ class Packing:
         self.manifest = tell(found)
         check(self.manifest)
         target.mkdir(parents=True, exist_ok=True)
-        self.slices = plan_slices(found.runs)
-        self._pool: ProcessPoolExecutor | None = None
-        self._rest: Sequence[Slice] = self.slices
-        self._runs = select_runs(found.runs) if has_facts else []
-        self._begun: list[Future[int]] = []
-        if len(self.slices) >= PARALLEL:
-            self._pool = ProcessPoolExecutor(os.cpu_count())
-            self._begun = [self._pool.submit(pack_facts, run, target) for run in self._runs]  # longer than a slice
-            self._begun += [self._pool.submit(pack_slice, each, target) for each in self.slices]
-            self._rest, self._runs = (), []
+        slices = plan_slices(found.runs)
+        work = [partial(pack_facts, run, target) for run in select_runs(found.runs) if has_facts]  # longer than a slice
+        work += [partial(pack_slice, each, target) for each in slices]
+        self._pool = ProcessPoolExecutor(os.cpu_count()) if len(slices) >= PARALLEL else None
+        self._counts = work if self._pool is None else [self._pool.submit(each).result for each in work]
+        """Functions that write a part, or wait until a process has written it, and return its number of rows."""
 
     def finish(self) -> int:
         """Wait for the end; return the number of rows written, without those of slices that existed already."""
-        rows = sum(pack_slice(each, self.target) for each in self._rest)
-        rows += sum(pack_facts(run, self.target) for run in self._runs)
-        rows += sum(each.result() for each in self._begun)
+        rows = sum(count() for count in self._counts)
         if self._pool is not None:
             self._pool.shutdown()
         keep(self.manifest, self.target)

@@ -229,11 +229,8 @@ class Debugger:
 
     def to_end(self) -> None:
         """Go to the moment after the last delivery."""
-        if not self._ends:
-            self.go(max(self.last, 1))
-            self.last, self._ends = self.n, True
-        else:
-            self.go(self.last)
+        self.go(self.last if self._ends else max(self.last, 1))
+        self.last, self._ends = self.n, True
 
     def deliveries(self, after: int) -> Iterator[TraceDelivery]:
         """Yield the recorded deliveries after a delivery."""
