@@ -105,7 +105,7 @@ LAYERS: dict[str, Layer] = {
         touches="sockets threads files durations",
     ),
     "actors.gateway.request_faults": Layer("messages messages.wire", others="attrs", touches="randomness"),
-    "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
+    "actors.storage": Layer("messages.wire", others="attrs", touches="files"),
     "actors.runtime": Layer(
         "messages actors.runtime.kernel actors.runtime.thespian actors.runtime.flow actors.runtime.trace"
     ),

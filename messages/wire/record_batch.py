@@ -13,8 +13,6 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-from crc32c import crc32c
-
 from messages.cluster import NO_EPOCH
 from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import (
@@ -32,7 +30,7 @@ from messages.records import (
     Records,
     body,
 )
-from messages.wire import primitives
+from messages.wire import checksums, primitives
 from messages.wire.errors import MalformedFrame
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -110,7 +108,7 @@ def whole_batches(data: bytes | memoryview, any_format: bool = False) -> Iterato
 
 def body_of(data: bytes | memoryview) -> Body:
     """Return bytes as a body."""
-    return body(data, crc32c(data)) if data else EMPTY
+    return body(data, checksums.crc32c(data)) if data else EMPTY
 
 
 def batch_of(
@@ -129,7 +127,7 @@ def batch_of(
     fields = (attributes, last, timestamp, timestamp, producer_id, producer_epoch, base_sequence, len(written))
     after_crc = _AFTER_CRC.pack(*fields) + rest
     length = HEADER.size - LOG_OVERHEAD + len(rest)
-    head = _TO_CRC.pack(0, length, NO_EPOCH, MAGIC, crc32c(after_crc))
+    head = _TO_CRC.pack(0, length, NO_EPOCH, MAGIC, checksums.crc32c(after_crc))
     return read_records(head + after_crc)
 
 
@@ -161,7 +159,7 @@ def read_records(data: bytes | memoryview | None) -> Records:
                 error_code = INVALID_RECORD
                 break
             headers.append(header)
-            if crc32c(view[position + CRC_FROM : end]) != header.crc:
+            if checksums.crc32c(view[position + CRC_FROM : end]) != header.crc:
                 error_code = CORRUPT_MESSAGE if header.magic == MAGIC else INVALID_RECORD
             position = end
     except MalformedFrame:
@@ -176,7 +174,7 @@ def read_records(data: bytes | memoryview | None) -> Records:
 def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:
     """Return whether the checksum of the batch at `position` is correct."""
     view, end = memoryview(data), position + header.size
-    return crc32c(view[position + CRC_FROM : end]) == header.crc or (
+    return checksums.crc32c(view[position + CRC_FROM : end]) == header.crc or (
         header.magic < MAGIC and ~zlib.crc32(view[position + _MAGIC_AT : end]) == header.crc
     )
 
@@ -184,7 +182,7 @@ def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) 
 def with_records(header: BatchHeader, data: bytes) -> bytes:
     """Return a batch of this header and these bytes, with new length and checksum."""
     head = bytearray(HEADER.pack(*header._replace(length=HEADER.size - LOG_OVERHEAD + len(data))))
-    struct.pack_into(">I", head, _CRC_AT, crc32c(data, crc32c(head[CRC_FROM:])))
+    struct.pack_into(">I", head, _CRC_AT, checksums.crc32c(data, checksums.crc32c(head[CRC_FROM:])))
     return bytes(head) + data
 
 
@@ -209,5 +207,5 @@ def stamp(
         max_timestamp=header.max_timestamp if append_time is None else append_time,
     )
     head = bytearray(HEADER.pack(*fresh))
-    struct.pack_into(">I", head, _CRC_AT, crc32c(rest, crc32c(head[CRC_FROM:])))
+    struct.pack_into(">I", head, _CRC_AT, checksums.crc32c(rest, checksums.crc32c(head[CRC_FROM:])))
     return bytes(head), rest

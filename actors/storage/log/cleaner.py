@@ -31,8 +31,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from actors.storage.log.flushing import Flusher, make_durable
 from actors.storage.log.index import AbortedTxn, aborted_in
 from actors.storage.log.leftovers import CLEANED, SWAP
@@ -49,7 +47,7 @@ from messages.records import (
     TRANSACTION_BIT,
     BatchHeader,
 )
-from messages.wire import WireError
+from messages.wire import WireError, checksums
 from messages.wire.batch_records import KeptRecords, clean_batch
 from messages.wire.compression import Data, decompress
 from messages.wire.control_batch import read_marker
@@ -333,7 +331,7 @@ class Cleaning:
             batch = data[at : at + size]
             if len(batch) < size or not size:
                 raise DamagedLog(f"{segment.path}: the batch at position {position} is cut")
-            if crc32c(batch[CRC_FROM:]) != header.crc and not has_valid_crc(batch, 0, header):
+            if checksums.crc32c(batch[CRC_FROM:]) != header.crc and not has_valid_crc(batch, 0, header):
                 raise DamagedLog(f"{segment.path}: the batch at position {position} is damaged")
             yield header, batch, BATCH_WORK
             position += size

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from crc32c import crc32c
-
+from messages.wire import checksums
 from messages.wire.batch_records import KeptRecords, frames
 
 try:
@@ -208,7 +207,7 @@ class OffsetMap:
         if compiled_put_batches is None:
             return position, 0, 0, -1
         free = self.capacity - self.size
-        arguments = self._table, self._slots, free, crc32c, data, position, most, first
+        arguments = self._table, self._slots, free, checksums.crc32c, data, position, most, first
         position, records, batches, added, end = compiled_put_batches(*arguments)
         self.size += added
         return position, records, batches, end
@@ -229,7 +228,7 @@ class OffsetMap:
         """
         if compiled_kept_batches is None:
             return position, 0, 0, []
-        return compiled_kept_batches(self._table, self._slots, crc32c, data, position, most, limit)
+        return compiled_kept_batches(self._table, self._slots, checksums.crc32c, data, position, most, limit)
 
 
 def _move(old: memoryview, table: memoryview, slots: int) -> None:

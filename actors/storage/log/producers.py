@@ -36,12 +36,11 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-import crc32c as checksums
-
 from actors.storage.log.checkpoint import replace_file
 from actors.storage.log.handles import opening
 from actors.storage.log.transactions import NO_OFFSET, CompletedTxn, Transactions
 from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTION_BIT, BatchHeader
+from messages.wire import checksums
 from messages.wire.control_batch import EndTransactionMarker
 
 KEPT_BATCHES = 5
