@@ -2,7 +2,8 @@
 
 Names are those of jmx_exporter's example for Kafka's metrics, so that dashboards for Kafka also work here. Summaries
 (Kafka's timers and histograms) have a count, a sum, and Kafka's quantiles of the last RESERVOIR observations. Kafka's
-reservoir has the same size, but is a random sample that prefers recent values.
+reservoir has the same size, but is a random sample that prefers recent values. prometheus_client is imported at the
+first scrape, so that a node starts without it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
-from prometheus_client import Gauge as PrometheusGauge
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
 from actors.gateway.http_server import HttpServer
@@ -30,6 +27,9 @@ from messages.apis.fetch import CONSUMER, FetchRequest
 from messages.metrics import Count, Sample
 from messages.network import ClientRequest
 from messages.vocabulary import AnyMessage, Message
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
@@ -90,12 +90,24 @@ def _counter_of(request: type[AnyMessage], version: int, of_consumer: bool) -> t
 
 SUFFIX = "_total"
 
+Labels = tuple[tuple[str, str], ...]
 
-class Counters(Collector):
-    """A collector of counters for prometheus_client, whose own counters have only one set of label names.
+Row = tuple[tuple[str, ...], tuple[float, ...]]
+"""(values of the labels, values of the gauges)"""
 
-    The event loop increments them, and the HTTP thread reads them.
-    """
+
+def _family(name: str, kind: str, samples: Iterable[tuple[str, Labels, float]]) -> Metric:
+    """Return a metric for prometheus_client with these samples: name, labels and value."""
+    from prometheus_client.core import Metric
+
+    family = Metric(name.removesuffix(SUFFIX) if kind == "counter" else name, help_of(name), kind)
+    for sample, labels, value in samples:
+        family.add_sample(sample, dict(labels), value)
+    return family
+
+
+class Counters:
+    """The counters, which the event loop increments, and the HTTP thread reads."""
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, int]] = {}
@@ -119,51 +131,13 @@ class Counters(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield a metric for each counter, with a sample for each set of labels."""
         for name, values in self._counters.items():
-            family = Metric(name.removesuffix(SUFFIX), help_of(name), "counter")
-            for labels, value in list(values.items()):
-                family.add_sample(name, dict(labels), value)
-            yield family
+            yield _family(name, "counter", [(name, labels, value) for labels, value in list(values.items())])
 
 
 _log = logging.getLogger("kafka_actors.metrics")
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 RESERVOIR = 1028
-
-Labels = tuple[tuple[str, str], ...]
-
-Row = tuple[tuple[str, ...], tuple[float, ...]]
-"""(values of the labels, values of the gauges)"""
-
-
-class _LabelGauge(Collector):
-    """A gauge that is 1 while `read` returns a value for the label `reason`, and 0 while `read` returns ""."""
-
-    def __init__(self, name: str, read: Callable[[], str]) -> None:
-        self._name = name
-        self._read = read
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the sample of this gauge."""
-        family = GaugeMetricFamily(self._name, help_of(self._name), labels=["reason"])
-        reason = self._read()
-        family.add_metric([reason], float(bool(reason)))
-        yield family
-
-
-class _Table(Collector):
-    """Gauges that share their label names; each scrape calls `read`, which returns rows of label and gauge values."""
-
-    def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
-        self._names, self._labels, self._read = names, labels, read
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the samples of all gauges."""
-        families = [GaugeMetricFamily(name, help_of(name), labels=self._labels) for name in self._names]
-        for labels, values in self._read():
-            for family, value in zip(families, values, strict=True):
-                family.add_metric(labels, value)
-        yield from families
 
 
 class _Observed:
@@ -184,7 +158,7 @@ class _Observed:
         return ordered[below] + share * (ordered[above] - ordered[below])
 
 
-class _Summary(Collector):
+class _Summary:
     """A Prometheus summary with quantiles, which prometheus_client does not provide."""
 
     def __init__(self, name: str) -> None:
@@ -207,26 +181,24 @@ class _Summary(Collector):
         self._observed = {each: observed for each, observed in self._observed.items() if each != labels}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all samples."""
-        family = Metric(self._name, help_of(self._name), "summary")
+        """Yield the metric with all samples."""
+        yield _family(self._name, "summary", self._samples())
+
+    def _samples(self) -> Iterator[tuple[str, Labels, float]]:
         for labels, observed in self._observed.items():
-            by_name = dict(labels)
             for quantile in QUANTILES:
-                family.add_sample(self._name, {**by_name, "quantile": str(quantile)}, observed.quantile(quantile))
-            family.add_sample(f"{self._name}_count", by_name, observed.count)
-            family.add_sample(f"{self._name}_sum", by_name, observed.sum)
-        yield family
+                yield self._name, (*labels, ("quantile", str(quantile))), observed.quantile(quantile)
+            yield f"{self._name}_count", labels, observed.count
+            yield f"{self._name}_sum", labels, observed.sum
 
 
 class MetricsGateway:
     """The metrics of a node; `serve` opens the HTTP port."""
 
     def __init__(self, base: LocalBase) -> None:
-        self._registry = CollectorRegistry()
         self._counters = Counters()
-        self._registry.register(self._counters)
-        self._app = make_wsgi_app(self._registry, disable_compression=True)
-        self._gauges: dict[str, PrometheusGauge] = {}
+        self._collectors: list[Callable[[], Iterable[Metric]]] = [self._counters.collect]
+        self._gauges: dict[str, dict[Labels, float]] = {}
         self._summaries: dict[str, _Summary] = {}
         self._replicas: dict[str, dict[int, int]] = {}
         """Number of replicas by topic and partition."""
@@ -237,19 +209,38 @@ class MetricsGateway:
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Add a gauge whose value is read at each scrape, from the server's thread."""
-        PrometheusGauge(name, help_of(name), registry=self._registry).set_function(read)
+        self._collectors.append(lambda: [_family(name, "gauge", [(name, (), read())])])
 
     def watch_reason(self, name: str, read: Callable[[], str]) -> None:
         """Add a gauge that is 1, with label `reason`, if `read` returns a reason; else 0 with an empty label."""
-        self._registry.register(_LabelGauge(name, read))
+
+        def collect() -> list[Metric]:
+            reason = read()
+            return [_family(name, "gauge", [(name, (("reason", reason),), bool(reason))])]
+
+        self._collectors.append(collect)
 
     def watch_table(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         """Add gauges that are read together at each scrape, as rows of (values of the labels, values of the gauges)."""
-        self._registry.register(_Table(names, labels, read))
+
+        def collect() -> list[Metric]:
+            rows = [(tuple(zip(labels, its, strict=True)), values) for its, values in read()]
+            return [
+                _family(name, "gauge", [(name, its, values[place]) for its, values in rows])
+                for place, name in enumerate(names)
+            ]
+
+        self._collectors.append(collect)
 
     def watch_process(self) -> None:
         """Export CPU, memory and open files of this process, as prometheus_client names them."""
-        ProcessCollector(registry=self._registry)
+
+        def collect() -> Iterable[Metric]:
+            from prometheus_client import ProcessCollector
+
+            return ProcessCollector(registry=None).collect()
+
+        self._collectors.append(collect)
 
     def begin(self, names: Iterable[str]) -> None:
         """Export these counters with value 0 before the first count."""
@@ -285,7 +276,7 @@ class MetricsGateway:
                 self._counters.drop(names, dropped)
             case metrics.DropMetric(name, labels):
                 if name in self._gauges:
-                    self._gauges[name].remove(*(value for _, value in labels))
+                    self._gauges[name].pop(labels, None)
                 elif name in self._summaries:
                     self._summaries[name].drop(labels)
             case _:
@@ -297,12 +288,13 @@ class MetricsGateway:
 
     def _set(self, gauge: metrics.Gauge) -> None:
         name, value, labels = gauge
-        metric = self._gauges.get(name)
-        if metric is None:
+        if name not in self._gauges:
             self._check_new(name, self._summaries)
-            names = [label for label, _ in labels]
-            metric = self._gauges[name] = PrometheusGauge(name, help_of(name), names, registry=self._registry)
-        (metric.labels(*(value for _, value in labels)) if labels else metric).set(value)
+            values = self._gauges[name] = {}
+            self._collectors.append(
+                lambda: [_family(name, "gauge", [(name, its, each) for its, each in list(values.items())])]
+            )
+        self._gauges[name][labels] = value
 
     def observe(self, sample: metrics.Sample) -> None:
         """Add one observation to a summary (on the loop's thread)."""
@@ -311,7 +303,7 @@ class MetricsGateway:
         if summary is None:
             self._check_new(name, self._gauges)
             summary = self._summaries[name] = _Summary(name)
-            self._registry.register(summary)
+            self._collectors.append(summary.collect)
         summary.observe(labels, value)
 
     def page(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -320,8 +312,17 @@ class MetricsGateway:
         That library would make some objects of each partition, at one time: of 100,000 partitions in a second, in which
         the loop's garbage collector examines them again and again.
         """
-        others = self._app(environ, start_response)
+        from prometheus_client import CollectorRegistry, make_wsgi_app
+
+        registry = CollectorRegistry(auto_describe="name" in environ.get("QUERY_STRING", ""))  # for a request of names
+        registry.register(self)
+        others = make_wsgi_app(registry, disable_compression=True)(environ, start_response)
         return chain(self._replicas_counts(), others)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics except the number of replicas."""
+        for collect in self._collectors.copy():
+            yield from collect()
 
     def _replicas_counts(self) -> Iterator[bytes]:
         yield f"# HELP {REPLICAS_COUNT} {help_of(REPLICAS_COUNT)}\n# TYPE {REPLICAS_COUNT} gauge\n".encode()
@@ -336,9 +337,7 @@ class MetricsGateway:
 
     def total(self, name: str) -> float:
         """Return the sum of a gauge over all its labels."""
-        metric = self._gauges.get(name)
-        samples = [] if metric is None else [sample for family in metric.collect() for sample in family.samples]
-        return sum(sample.value for sample in samples)
+        return sum(self._gauges.get(name, {}).values())
 
     def serve(self, host: str, port: int) -> int:
         """Serve /metrics on host:port (port 0: any free port), and return the port.

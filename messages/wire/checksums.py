@@ -6,13 +6,13 @@ argparse, which takes 3 % of a node's start; a node without records needs no che
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from crc32c import crc32c as crc32c
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name != "crc32c":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from crc32c import crc32c
