@@ -251,8 +251,7 @@ def names_partition(value: object, partition: TopicPartition) -> bool:
             case [str(first), int(second), *_] if (first, second) == partition:
                 return True
             case dict() if any(part.get(name) == topic for name in TOPIC_KEYS) and any(
-                key in PARTITION_KEYS and inner == number and not isinstance(inner, bool)
-                for key, inner in _parts(part)
+                key in PARTITION_KEYS and inner == number and not isinstance(inner, bool) for key, inner in _parts(part)
             ):
                 return True
     return False
