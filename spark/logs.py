@@ -46,8 +46,6 @@ from spark.source import SCHEMA
 
 STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
 """Types of lines about the start and end of a broker."""
-UPDATED = "IsrUpdated"
-"""Type of lines in which a leader logs its new ISR."""
 FORMS = (
     "[TIME] LEVEL message (logger)",
     "TIME LEVEL message (logger) [thread]",
@@ -177,14 +175,11 @@ LINES: tuple[LinePattern, ...] = (
         + rf".* to broker (?P<broker>\d+) for partition {_PARTITION}$",
         _ORDER,
     ),
-    *(
-        LinePattern(
-            rf"\[Partition {_PARTITION} broker=\d+\] {word} ISR from [\d,]* to (?P<isr>[\d,]*)",
-            {"type": "ChangeIsr", "items": items},
-        )
-        for word, items in (("Shrinking", -1), ("Expanding", 1))
+    LinePattern(
+        rf"\[Partition {_PARTITION} broker=\d+\] (?:Shrinking ISR from|Expanding ISR from|ISR updated to) "
+        r"(?:[\d,]* to )?\[?(?P<isr>[\d,]*)",
+        {"type": "ChangeIsr"},
     ),
-    LinePattern(rf"\[Partition {_PARTITION} broker=\d+\] ISR updated to \[?(?P<isr>[\d,]*)", {"type": UPDATED}),
     LinePattern(r"^starting$", {"type": STARTED}),
     LinePattern(r"^\[KafkaServer id=\d+\] started$", {"type": SERVING}),
     LinePattern(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": ENDED}),
@@ -197,7 +192,7 @@ EVENTS = (
 )
 """The controller's events among them."""
 
-_FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics", "items")
+_FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics")
 """The columns that a line may fill."""
 
 

@@ -150,9 +150,9 @@ def test_lines_of_kafka_2(session: SparkSession, tmp_path: Path) -> None:
     [state], broker = reported(5, "states", "broker")
     assert state[:6] == ("a-b", 1, 8, 0, 3, [8, 7]) and broker == 8
     assert reported(6, "type", "brokers") == ("BrokerChange", [7])
-    assert [(row.type, row["items"], row.states[0][:2]) for row in rows[8:10]] == [
-        ("ChangeIsr", -1, ("c", 0)),
-        ("ChangeIsr", 1, ("c", 0)),
+    assert [(row.type, *row.states[0][:2], row.states[0].isr) for row in rows[8:10]] == [
+        ("ChangeIsr", "c", 0, [7]),
+        ("ChangeIsr", "c", 0, [7, 8]),
     ]
     assert reported(10, "actor", "type")[0] == "kafka.server.ReplicaManager" and "making broker" in rows[10].error
     assert reported(11, "type") == ("ReplicaLeaderElection",) and len(rows) == 12
