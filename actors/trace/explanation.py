@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from html import escape
@@ -18,15 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.explain.subjects import SUBJECTS, subject_of
-from actors.explain.verdicts import verdict_of
+from actors.explain.verdicts import Clock, verdict_of
 from messages.facts.declarations import Fact, TracePosition, fields_of
 from messages.facts.trace_facts import TraceFacts, gather
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
 from messages.trace.schema import FULL
-
-Clock = Callable[[float], str]
-"""Returns a time in seconds since 1970 as text."""
 
 MOST_SHOWN = 100
 """Maximum number of facts that a notebook shows."""

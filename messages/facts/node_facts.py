@@ -91,16 +91,10 @@ class NodeFacts:
                     self._emit(declarations.ClientThrottled(place, *throttle))
             case LogCleaned(path, state, figures) if state == CLEANED and figures[2] != figures[3]:
                 self._emit(declarations.LogPartCleaned(place, partition_of_log(path), *figures[:4]))
-            case network.FaultInjected():
-                self._emit(
-                    declarations.InjectedFaultReturned(
-                        place, message.fault, message.value, message.api, message.client_id
-                    )
-                )
-            case NodeFaultInjected():
-                self._emit(
-                    declarations.NodeFaultChange(place, message.fault, message.value, message.change, message.hits)
-                )
+            case network.FaultInjected(_, _, client_id, api, fault, value):
+                self._emit(declarations.InjectedFaultReturned(place, fault, value, api, client_id))
+            case NodeFaultInjected(fault, value, change, hits):
+                self._emit(declarations.NodeFaultChange(place, fault, value, change, hits))
             case Answer(_, BrokerRegistered(epoch)):
                 self._registered.append((epoch, place.at))
             case Answer(_, RegistrationRefused(owner)):
@@ -132,9 +126,8 @@ class NodeFacts:
                     self._emit(self._gap)
                 self._connected = message.state == CONNECTED
                 self._emit(declarations.SessionChanged(place, message.state))
-            case WatchEvent():
-                if message.path == CONTROLLER_PATH and message.kind == NODE_DELETED:
-                    self._emit(declarations.ControllerZnodeDeleted(place))
+            case WatchEvent(path, kind) if (path, kind) == (CONTROLLER_PATH, NODE_DELETED):
+                self._emit(declarations.ControllerZnodeDeleted(place))
             case LogFailed():
                 self._emit(declarations.LogDirectoryFailed(place, message.partition, message.storage_error))
             case NodeFailed():
