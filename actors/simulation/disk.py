@@ -39,19 +39,19 @@ from messages.records import BatchHeader
 from messages.wire import MalformedFrame
 from messages.wire.record_batch import STAMP, whole_batches
 
-_MEMORY, _ROOM = Path("/dev/shm"), 1 << 30
+_MEMORY, _LEAST_FREE = Path("/dev/shm"), 1 << 30
 
 _BASE_OFFSET, _LENGTH_END = 8, 12
 """The length of a batch is in these bytes. The base offset before it, and the epoch after it, have no checksum."""
 
 
 def scratch_folder() -> str:
-    """Return where files go that nobody keeps: memory, if a gigabyte is free and TMPDIR names no other folder.
+    """Return where temporary files go: memory, if a gigabyte is free and TMPDIR names no other folder.
 
     Opening and flushing files on a disk was 40 % of the CPU of a simulation with records.
     """
     usual = tempfile.gettempdir()
-    if usual != "/tmp" or not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
+    if usual != "/tmp" or not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _LEAST_FREE:
         return usual
     return str(_MEMORY)
 
