@@ -34,7 +34,7 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIs
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.flow.conversation import Flow, cut, for_each
-from messages.parts import LeaderAndIsrPart, StopReplicaPart
+from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.probes import probe
 from messages.protocol_version import at_least
 from messages.vocabulary import maker
@@ -236,12 +236,18 @@ class RequestBatch:
         context = self._context
         versions = request_versions(context.settings.inter_broker_protocol_version)
         yield from self._send_leader_and_isr(versions[0])
-        yield from self._send_update_metadata(versions[1], chain(*self._metadata_partitions.values(), announced))
+        yield from self._send_update_metadata(versions[1], chain(self._take_metadata_partitions(), announced))
         yield from self._send_stop_replica(versions[2])
+
+    def _take_metadata_partitions(self) -> Iterator[cluster.TopicPartition]:
+        """Yield the partitions for UpdateMetadata, and free the table of each topic after it."""
+        for topic in list(self._metadata_partitions):
+            yield from self._metadata_partitions.pop(topic)
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
         context, shared_parts = self._context, list[_LeaderAndIsrPart]()
-        for broker_id, states in self._leader_and_isr.items():
+        for broker_id in list(self._leader_and_isr):
+            states = self._leader_and_isr.pop(broker_id)  # to free one broker's table at a time
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
@@ -296,19 +302,29 @@ class RequestBatch:
         if not receivers:
             return
         all_online = context.all_online()
-        states = yield from cut(partitions, lambda part: self._metadata_states(part, all_online))
-        *ahead, rest = list(filter(None, states)) or [()]
-        parts = tuple([context.metadata_part(number, entries) for number, entries in enumerate(ahead)])
+        ahead: list[UpdateMetadataPart] = []
+        rest: tuple[UpdateMetadataPartitionState, ...] = ()
+
+        def add(part: Sequence[cluster.TopicPartition]) -> None:
+            nonlocal rest
+            states = self._metadata_states(part, all_online)
+            if states and rest:
+                ahead.append(context.metadata_part(len(ahead), rest))  # frees the states of the last part there
+            rest = states or rest
+
+        yield from for_each(partitions, add)
         ids: tuple[cluster.TopicId, ...] = ()
         if version >= IDS_SINCE[1]:
-            ids = yield from self._ids_of(each.partition for part in states for each in part)
+            states = chain.from_iterable((*(part.entries for part in ahead), rest))
+            ids = yield from self._ids_of(each.partition for each in states)
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
             context.tag,
             log_text.scala_collection([broker.id for broker in receivers]),
-            sum(map(len, states)),
+            sum(len(part.entries) for part in ahead) + len(rest),
         )
+        parts = tuple(ahead)
         for broker in receivers:
             yield SendRequest(
                 broker.id,
@@ -363,7 +379,8 @@ class RequestBatch:
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
         context = self._context
-        for broker_id, states in self._stop_replica.items():
+        for broker_id in list(self._stop_replica):
+            states = self._stop_replica.pop(broker_id)
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
