@@ -107,7 +107,7 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
         return tp in waiting and tp not in context.leaderless
 
     yield from move_partitions(context, leadership, PartitionState.OFFLINE, where=has_offline_leader)
-    waiting = dict(context.leaderless)
+    waiting = set(context.leaderless)
     yield from trigger_online(context)
     moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=has_new_leader, where=is_not_deleted)
     if context.queued:

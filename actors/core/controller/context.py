@@ -24,9 +24,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from functools import partial
+from itertools import chain
+from typing import TypeAlias
 
+from actors.core.controller.partition_table import PartitionTable
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages import cluster
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
@@ -40,20 +44,11 @@ from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.vocabulary import AnyMessage, maker
 from messages.zookeeper import TopicAssignment
 
+ClearedTable: TypeAlias = dict[AnyMessage, AnyMessage] | list[AnyMessage]
+"""A dict or a list of any type that is emptied entry by entry."""
+
 ReplicasByBroker = dict[int, list[cluster.TopicPartition]]
 """Replicas grouped by broker, the argument of the replica state machine."""
-
-
-class ClearedTable(Protocol):
-    """A table of any type that is emptied entry by entry."""
-
-    def __len__(self) -> int: ...
-
-    def popitem(self) -> object:
-        """Remove an entry."""
-
-    def clear(self) -> None:
-        """Remove all entries."""
 
 
 _role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
@@ -184,28 +179,31 @@ class ControllerContext:
         self._ids_made = 0
         """Number of topic ids made in this term."""
         self._topics_by_id: dict[str, list[str]] = {}
-        self._assignments: dict[cluster.TopicPartition, cluster.ReplicaAssignment] = {}
+        numbers = self.dict_numbers = dict[str, int]()
+        """The number of each topic's dict in the tables by partition (`partition_table`)."""
+        self._assignments = PartitionTable[cluster.ReplicaAssignment](numbers)
         self._reassigning: dict[cluster.TopicPartition, None] = {}
-        self._hosted: dict[int, dict[cluster.TopicPartition, None]] = {}
-        self._leadership: dict[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch] = {}
-        self._imbalanced: dict[cluster.TopicPartition, None] = {}
+        self._hosted = defaultdict[int, PartitionTable[None]](partial(PartitionTable, numbers))
+        self._leadership = PartitionTable[cluster.LeaderIsrAndControllerEpoch](numbers)
         self._imbalanced_of_topic: dict[str, int] = {}
-        self._last_sent: dict[cluster.TopicPartition, LastSent] = {}
-        self._last_metadata_parts: dict[int, UpdateMetadataPart] = {}
-        self._partition_states: dict[cluster.TopicPartition, PartitionState] = {}
-        self._replica_states: dict[int, dict[cluster.TopicPartition, ReplicaState]] = {}
-        self._leaderless: dict[cluster.TopicPartition, None] = {}
+        self._imbalanced = PartitionTable[None](numbers)
+        self._last_sent = PartitionTable[LastSent](numbers)
+        self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
+        """The parts last sent in UpdateMetadata requests, by index (rule 6)."""
+        self._partition_states = PartitionTable[PartitionState](numbers)
+        self._replica_states = defaultdict[int, PartitionTable[ReplicaState]](partial(PartitionTable, numbers))
+        self._leaderless = PartitionTable[None](numbers)
         self.offline_count = 0
         self.history = History()
         self.set_deletions(NO_DELETIONS)
 
     def tables(self) -> tuple[ClearedTable, ...]:
-        """Return all tables with an entry per partition or replica."""
-        tables: list[ClearedTable] = [self._leadership, self._imbalanced, self._assignments, self._partition_states]
-        tables += [self._leaderless, self._last_sent, self._last_metadata_parts]
-        for grouped in (self._hosted, self._replica_states, self._offline_dirs, self._topics):
-            tables += grouped.values()
-        return tuple(tables)
+        """Return all dicts and lists with an entry per partition or replica."""
+        tables: list[ClearedTable] = [*self._offline_dirs.values(), *self._topics.values(), *self.history.tables()]
+        by_partition: list[PartitionTable[AnyMessage]] = [self._leadership, self._imbalanced, self._assignments]
+        by_partition += [self._partition_states, self._leaderless, self._last_sent]
+        by_partition += [*self._hosted.values(), *self._replica_states.values()]
+        return (*tables, *chain.from_iterable(table.dicts.values() for table in by_partition))
 
     @property
     def tag(self) -> str:
@@ -245,7 +243,7 @@ class ControllerContext:
         return self._topics_by_id
 
     @property
-    def assignments(self) -> Mapping[cluster.TopicPartition, cluster.ReplicaAssignment]:
+    def assignments(self) -> PartitionTable[cluster.ReplicaAssignment]:
         """The assignment of each partition."""
         return self._assignments
 
@@ -255,17 +253,17 @@ class ControllerContext:
         return self._reassigning
 
     @property
-    def hosted(self) -> Mapping[int, Mapping[cluster.TopicPartition, None]]:
+    def hosted(self) -> Mapping[int, PartitionTable[None]]:
         """The partitions with a replica on each broker."""
         return self._hosted
 
     @property
-    def leadership(self) -> Mapping[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch]:
+    def leadership(self) -> PartitionTable[cluster.LeaderIsrAndControllerEpoch]:
         """The leadership of each partition whose state znode is known."""
         return self._leadership
 
     @property
-    def imbalanced(self) -> Mapping[cluster.TopicPartition, None]:
+    def imbalanced(self) -> PartitionTable[None]:
         """The imbalanced partitions (rule 5)."""
         return self._imbalanced
 
@@ -275,22 +273,22 @@ class ControllerContext:
         return self._imbalanced_of_topic
 
     @property
-    def last_sent(self) -> Mapping[cluster.TopicPartition, LastSent]:
+    def last_sent(self) -> PartitionTable[LastSent]:
         """The states last sent for partitions (rule 6)."""
         return self._last_sent
 
     @property
-    def partition_states(self) -> Mapping[cluster.TopicPartition, PartitionState]:
+    def partition_states(self) -> PartitionTable[PartitionState]:
         """The state of each partition."""
         return self._partition_states
 
     @property
-    def replica_states(self) -> Mapping[int, Mapping[cluster.TopicPartition, ReplicaState]]:
+    def replica_states(self) -> Mapping[int, PartitionTable[ReplicaState]]:
         """The states of the replicas of each broker."""
         return self._replica_states
 
     @property
-    def leaderless(self) -> Mapping[cluster.TopicPartition, None]:
+    def leaderless(self) -> PartitionTable[None]:
         """The partitions in the states NEW and OFFLINE."""
         return self._leaderless
 
@@ -383,15 +381,6 @@ class ControllerContext:
         broker has not failed.
         """
         return broker_id in self.online_brokers and partition not in self._offline_dirs.get(broker_id, ())
-
-    def online_replicas(
-        self, broker_id: int, partitions: Sequence[cluster.TopicPartition]
-    ) -> Sequence[cluster.TopicPartition]:
-        """Return those of these partitions whose replica on the broker is online."""
-        if broker_id not in self.online_brokers:
-            return ()
-        offline = self._offline_dirs.get(broker_id)
-        return [tp for tp in partitions if tp not in offline] if offline else partitions
 
     def online_for(self, partition: cluster.TopicPartition) -> frozenset[int]:
         """Return the brokers on which a replica of `partition` would be online."""
@@ -512,10 +501,7 @@ class ControllerContext:
         if assignment.adding or assignment.removing:
             self._reassigning[partition] = None
         for broker_id in assignment.replicas:
-            hosted = self._hosted.get(broker_id)
-            if hosted is None:
-                hosted = self._hosted[broker_id] = {}
-            hosted[partition] = None
+            self._hosted[broker_id][partition] = None
         if old is None:
             return
         self._last_sent.pop(partition, None)
@@ -530,7 +516,7 @@ class ControllerContext:
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove the broker's replicas of these partitions from the assignments and the replica states (rule 3)."""
-        hosted, states = self._hosted.get(broker_id, {}), self._replica_states.get(broker_id, {})
+        hosted, states = self._hosted[broker_id], self._replica_states[broker_id]
         known: dict[tuple[tuple[int, ...], ...], cluster.ReplicaAssignment] = {}
         """Assignment -> the assignment without the broker; many partitions share one."""
         for partition in partitions:
@@ -579,6 +565,7 @@ class ControllerContext:
                 probe("T12 a topic that was removed by hand leaves no states behind")
             yield from for_each(partitions, self.remove_partitions)
             self._topics.pop(topic, None)
+            self.dict_numbers.pop(topic, None)
             self._drop_topic_id(topic)
 
     # ------------------------------------------------------------------------------------------------------- states
@@ -603,28 +590,24 @@ class ControllerContext:
     def set_partitions_online(self, partitions: Sequence[cluster.TopicPartition]) -> None:
         """Set the states of these partitions to ONLINE; this is fast while no partition is leaderless."""
         if not self._leaderless:
-            self._partition_states.update(dict.fromkeys(partitions, PartitionState.ONLINE))
+            self._partition_states.fill(partitions, PartitionState.ONLINE)
             return
         for partition in partitions:
             self.set_partition_state(partition, PartitionState.ONLINE)
 
     def replica_state(self, broker_id: int, partition: cluster.TopicPartition) -> ReplicaState:
         """Return the replica's state; NON_EXISTENT for an unknown replica."""
-        return self._replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
+        return self.replica_states_of(broker_id, (partition,))[0]
 
-    def create_replica_tables(self) -> None:
-        """Create the replica tables before they are filled.
-
-        The garbage collector usually traverses only young objects. A table that is created early is old before it
-        becomes large.
-        """
-        self._replica_states.update((broker_id, {}) for broker_id in self._hosted)
+    def replica_states_of(self, broker_id: int, partitions: Sequence[cluster.TopicPartition]) -> list[ReplicaState]:
+        """Return the states of a broker's replicas of these partitions; NON_EXISTENT for unknown replicas."""
+        return self._replica_states[broker_id].find(partitions, ReplicaState.NON_EXISTENT)
 
     def set_replica_states(
-        self, broker_id: int, partitions: Iterable[cluster.TopicPartition], state: ReplicaState
+        self, broker_id: int, partitions: Sequence[cluster.TopicPartition], state: ReplicaState
     ) -> None:
         """Set the states of a broker's replicas without a check of the transition."""
-        self._replica_states.setdefault(broker_id, {}).update(dict.fromkeys(partitions, state))
+        self._replica_states[broker_id].fill(partitions, state)
 
     def learn_leaderships(self, leaderships: Iterable[cluster.Leadership]) -> None:
         """Store the leaderships that were read from state znodes."""
@@ -671,9 +654,9 @@ class ControllerContext:
 
     def metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
         """Return the part last sent at index `number` if it has these states, otherwise a new part (rule 6)."""
-        part = self._last_metadata_parts.get(number)
+        part = self.last_metadata_parts.get(number)
         if part is None or part.entries != states:
-            part = self._last_metadata_parts[number] = UpdateMetadataPart(states)
+            part = self.last_metadata_parts[number] = UpdateMetadataPart(states)
         return part
 
     def _set_imbalanced(self, partition: cluster.TopicPartition, imbalanced: bool) -> None:
@@ -685,7 +668,7 @@ class ControllerContext:
             self._imbalanced[partition] = None
             self._imbalanced_of_topic[topic] = self._imbalanced_of_topic.get(topic, 0) + 1
         else:
-            del self._imbalanced[partition]
+            self._imbalanced.pop(partition, None)
             self._imbalanced_of_topic[topic] -= 1
             if not self._imbalanced_of_topic[topic]:
                 del self._imbalanced_of_topic[topic]

@@ -38,7 +38,7 @@ from messages import zookeeper
 from messages.ask import AskFailed, ControllerMoved, SessionLost
 from messages.cluster import NO_CONTROLLER
 from messages.events import EVENTS, Reelect
-from messages.flow.conversation import Flow, ask, for_each
+from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.probes import probe
 
 log = logging.getLogger("kafka.controller")
@@ -46,7 +46,7 @@ log = logging.getLogger("kafka.controller")
 HOLD_BACK_SECONDS = 1.0
 
 CLEARED = 20_000
-"""Number of entries of a table that are freed at once, in at most 5 ms."""
+"""Number of partitions whose entries of a table are freed at once, in at most 5 ms."""
 
 TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not None and event.watch.of_term)
 """Names of the events that are watched during a term only."""
@@ -128,30 +128,34 @@ def resign(context: ControllerContext) -> Flow[None]:
     was_active = context.active
     if was_active:
         log.info("%s Resigned", context.tag)
-    tables = context.tables()
+    tables, parts = context.tables(), context.last_metadata_parts
     context.reset()
     yield CloseAllChannels()
     if was_active:
         yield from deletion_steps.end(context)
         yield from ask(zookeeper.StopWatching(TERM_EVENTS))
-    for table in tables:
-        yield from _free(table)
+    for table, partitions in ((parts, SLICE), *zip(tables, repeat(1))):
+        yield from _free(table, partitions)
 
 
-def _free(table: ClearedTable) -> Flow[None]:
+def _free(table: ClearedTable, partitions: int) -> Flow[None]:
     """Empty an unused table in parts, because freeing 100,000 entries at once takes 20 ms or more.
 
     The last entries are freed at once, which takes a fifth of the time.
+
+    Args:
+        partitions: Number of partitions of an entry.
     """
+    remove = table.pop if isinstance(table, list) else table.popitem
 
     def free(part: Sequence[None]) -> None:
-        if len(table) <= CLEARED:
+        if len(table) * partitions <= CLEARED:
             table.clear()
         else:
             for _ in part:
-                table.popitem()
+                remove()
 
-    yield from for_each(repeat(None, len(table)), free)
+    yield from for_each(repeat(None, len(table)), free, SLICE // partitions)
 
 
 def _clear(context: ControllerContext, current: zookeeper.ControllerRead) -> Flow[zookeeper.ControllerRead]:
@@ -237,7 +241,6 @@ def _load(context: ControllerContext) -> Flow[None]:
         context.add_topic(topic)
     yield from topic_changes.learn_assignments(context, names.topics)
     yield from ask(zookeeper.WatchBrokers((*context.brokers, *registered.unreadable)))
-    context.create_replica_tables()
     if context.assignments:
         yield from notifications.refresh(context, context.assignments)
     for broker in context.brokers.values():

@@ -40,7 +40,7 @@ def known_states(
     context: ControllerContext, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
     """Return the cached states of these partitions, without those written by a newer controller (rules 2 and 3)."""
-    known, epoch = map(context.leadership.get, partitions), context.epoch
+    known, epoch = context.leadership.find(partitions, None), context.epoch
     return {
         tp: state
         for tp, state in zip(partitions, known, strict=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 
 import attrs
 
@@ -91,7 +90,7 @@ def move_partitions(
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
         moving.extend(part)
-        states = list(map(context.partition_states.get, part, repeat(PartitionState.NON_EXISTENT)))
+        states = context.partition_states.find(part, PartitionState.NON_EXISTENT)
         for row, legal in TABLE.sort(target, part, states, illegal):
             yield from row.make(PartitionStep(context, legal, target, strategy, allow_unclean, batch, failures, begun))
 
@@ -121,7 +120,7 @@ def start(context: ControllerContext) -> Flow[None]:
     leaderships = context.leadership
 
     def collect(part: Sequence[TopicPartition]) -> None:
-        known = list(map(leaderships.get, part))
+        known = leaderships.find(part, None)
         if all(known) and not context.offline_dirs and context.online_brokers.issuperset(map(_LEADER, known)):
             context.set_partitions_online(part)
             return

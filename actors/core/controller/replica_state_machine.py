@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import repeat
 
 import attrs
 
@@ -91,14 +90,14 @@ class ReplicaStep:
     skipped: dict[cluster.TopicPartition, None]
     settled: Test
 
-    def enter(self, partitions: Iterable[cluster.TopicPartition]) -> None:
+    def enter(self, partitions: Sequence[cluster.TopicPartition]) -> None:
         """Set the state of the broker's replicas of these partitions to `target`."""
         self.context.set_replica_states(self.broker_id, partitions, self.target)
 
 
 def move_replicas(
     context: ControllerContext,
-    replicas: ReplicasByBroker,
+    replicas: Mapping[int, Iterable[cluster.TopicPartition]],
     target: ReplicaState,
     settled: Test = lambda _: False,
     where: Test | None = None,
@@ -120,7 +119,7 @@ def move_replicas(
 def _move(
     context: ControllerContext,
     broker_id: int,
-    partitions: Sequence[cluster.TopicPartition],
+    partitions: Iterable[cluster.TopicPartition],
     target: ReplicaState,
     batch: RequestBatch,
     settled: Test,
@@ -133,8 +132,7 @@ def _move(
 
     def move(part: Sequence[cluster.TopicPartition]) -> Flow[None]:
         moving.extend(part)
-        states = context.replica_states.get(broker_id, {})
-        current = list(map(states.get, part, repeat(ReplicaState.NON_EXISTENT)))
+        current = context.replica_states_of(broker_id, part)
         for row, legal in TABLE.sort(target, part, current, illegal):
             yield from row.make(ReplicaStep(context, broker_id, legal, target, batch, failures, skipped, settled))
 
@@ -157,17 +155,11 @@ def start(context: ControllerContext) -> Flow[bool]:
     Returns:
         False if some replicas stay Ineligible, for example because another controller wrote their partitions' states.
     """
-    online: ReplicasByBroker = {}
-
-    def initialize(broker_id: int, part: Sequence[cluster.TopicPartition]) -> None:
-        reached = context.online_replicas(broker_id, part)
-        online.setdefault(broker_id, []).extend(reached)
-        if len(reached) < len(part):
-            context.set_replica_states(broker_id, part, ReplicaState.DELETION_INELIGIBLE)
-        context.set_replica_states(broker_id, reached, ReplicaState.ONLINE)
-
+    # Failed log directories are not known yet: responses to LeaderAndIsr requests report them.
+    online = {b: hosted for b, hosted in context.hosted.items() if b in context.online_brokers}
     for broker_id, hosted in context.hosted.items():
-        yield from for_each(hosted, partial(initialize, broker_id))
+        state = ReplicaState.ONLINE if broker_id in online else ReplicaState.DELETION_INELIGIBLE
+        yield from for_each(hosted, partial(context.set_replica_states, broker_id, state=state))
     offline = context.offline_replicas()
     yield from move_replicas(context, online, ReplicaState.ONLINE)
     moved = yield from move_replicas(context, offline, ReplicaState.OFFLINE)

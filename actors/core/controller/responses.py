@@ -87,11 +87,10 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         probe("a broker refuses a deletion that was meant for its earlier registration")
         return
     wrong = {error.partition for error in event.response.partition_errors if error.error_code != errors.NONE}
-    states = context.replica_states.get(broker_id, {})
     concerned = [
         tp
         for tp in event.deleted
-        if tp.topic in context.started and (not event.error_code or states.get(tp) is ReplicaState.DELETION_STARTED)
+        if tp.topic in context.started and (not event.error_code or context.replica_state(broker_id, tp) is ReplicaState.DELETION_STARTED)
     ]
     failed = concerned if event.error_code else [tp for tp in concerned if tp in wrong]
     if failed:

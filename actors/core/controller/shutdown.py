@@ -17,7 +17,7 @@ from actors.core.controller.states import PartitionState, ReplicaState
 from messages import errors
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
-from messages.flow.conversation import Flow, for_each
+from messages.flow.conversation import Flow, for_each, select
 from messages.probes import probe
 
 log = logging.getLogger("kafka.controller")
@@ -59,7 +59,7 @@ def controlled_shutdown(
     yield from move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
     yield from batch.send()
     yield from move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
-    remaining = [tp for tp in led if leadership[tp].leader == broker_id]
+    remaining = yield from select(led, lambda tp: leadership[tp].leader == broker_id)
     if remaining:
         probe("a broker that shuts down stays the leader where the ISR has no other member")
     return ControlledShutdownResponse(errors.NONE, tuple(remaining))

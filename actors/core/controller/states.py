@@ -121,7 +121,7 @@ class StateChangeRequest(NamedTuple):
     n: int
     target: State
     broker_id: int | None
-    partitions: Sequence[TopicPartition]
+    partitions: list[TopicPartition]
     unmoved: tuple[Collection[TopicPartition], ...]
 
     def moved_partitions(self) -> Iterator[TopicPartition]:
@@ -148,7 +148,7 @@ class History:
     def record_move(
         self,
         target: State,
-        partitions: Sequence[TopicPartition],
+        partitions: list[TopicPartition],
         *unmoved: Collection[TopicPartition],
         broker_id: int | None = None,
     ) -> None:
@@ -156,6 +156,10 @@ class History:
         if partitions:
             self.last += 1
             self._calls.append(StateChangeRequest(self.last, target, broker_id, partitions, unmoved))
+
+    def tables(self) -> list[list[TopicPartition]]:
+        """Return the partitions of all recorded calls, to be freed."""
+        return [call.partitions for call in self._calls]
 
     def requests_after(self, n: int) -> Iterator[StateChangeRequest]:
         """Return the recorded calls after the n-th."""

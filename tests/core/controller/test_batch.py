@@ -130,7 +130,7 @@ def test_cm5_update_metadata_carries_each_partitions_leadership() -> None:
 
 def test_cm6_a_partition_without_leadership_is_left_out() -> None:
     made = scene()
-    made.context._leadership.clear()
+    made.context._leadership.dicts.clear()
     batch = RequestBatch(made.context)
     batch.add_update_metadata((2,), PARTITIONS)
     made.run(batch.send())
