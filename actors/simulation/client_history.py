@@ -152,6 +152,8 @@ class ClientHistory:
         """The batches that idempotent producers have written, by producer id."""
         self.transactions: dict[str, SimulatedTransaction] = {}
         """All transactions by name."""
+        self.asked: dict[tuple[int, int], set[bool]] = {}
+        """Whether transactional producers have asked to commit and to abort, by producer id and epoch."""
         self.read_committed: dict[TopicPartition, CommittedView] = {}
         """Records that readers of committed data got at the last check of the idle cluster."""
         self.metadata: dict[int, MetadataResponse | None] = {}

@@ -1,8 +1,9 @@
 """The simulated disks of a node: real files below the simulation's folder, and injected disk faults.
 
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
-Rule 2: a power failure loses unflushed data: a random part at the end of each log. A log directory with a clean
-        shutdown marker has none. A killed process loses nothing, because its writes are in the page cache.
+Rule 2: a power failure loses unflushed data: a random part at the end of each log, and the file of its leader epochs. A
+        log directory with a clean shutdown marker has none. A killed process loses nothing, because its writes are in
+        the page cache.
 Rule 3: while a node is down, a bit of a committed batch can flip. The bit is one that the broker can notice at its next
         start: after a clean shutdown it is in the length of the log's last batch, otherwise in any field that the
         checksum covers, in the checksum, the format or the length. It is in the log's last segment, because earlier
@@ -117,10 +118,22 @@ class Disks(DiskFaults):
         """Return the leader epochs in a log's file, each with its start offset."""
         return [(int(epoch), int(start)) for epoch, start in Checkpoint(f"{self.path(path)}/{EPOCHS}", 0, 2).read()]
 
-    def producers_of(self, path: str) -> dict[int, tuple[int, int]]:
-        """Return what an open log knows of its producers: by producer id, the epoch and the last sequence number."""
+    def end_of_epoch(self, path: str, epoch: int) -> tuple[int, int]:
+        """Return what an open log answers to a follower: the largest epoch up to `epoch`, and where the next begins."""
         assert self._logs is not None
-        return {row[0]: (row[1], row[2]) for row in self._logs.producers(self.path(path))}
+        return self._logs.epoch_end(self.path(path), epoch)
+
+    def producers_of(self, path: str) -> dict[int, tuple[int, int, int]]:
+        """Return what an open log knows of its producers.
+
+        By producer id: the epoch, the last sequence number, and the coordinator epoch of the last marker.
+        """
+        assert self._logs is not None
+        return {row[0]: (row[1], row[2], row[4]) for row in self._logs.producers(self.path(path))}
+
+    def last_snapshot(self, path: str) -> int:
+        """Return the offset of a log's last producer snapshot; -1 if there is none."""
+        return max((int(file.stem) for file in Path(self.path(path)).glob("*.snapshot")), default=-1)
 
     def last_aborted(self, path: str) -> int:
         """Return the last offset of an aborted transaction in a log's indexes; -1 if there is none."""
@@ -164,6 +177,7 @@ class Disks(DiskFaults):
                     if segments:
                         size = segments[-1].stat().st_size
                         os.truncate(segments[-1], chance.randint(0, size))
+                    (log / EPOCHS).unlink(missing_ok=True)
 
     def flip(self, chance: random.Random) -> str | None:
         """Flip a bit of a committed batch (rule 3); return the name of the log, or None if there is no such batch."""

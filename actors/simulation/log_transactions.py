@@ -1,4 +1,4 @@
-"""Read the aborted and the unfinished transactions from the files of one replica's log.
+"""Read the aborted and the unfinished transactions, and the leader epochs, from the batches of one replica's log.
 
 Rule 1: the batches are read from the files after each call that changes the files. If the call opened or truncated the
         log, all files are read again, from the first one on.
@@ -16,12 +16,10 @@ from typing import NamedTuple
 import attrs
 
 from messages.records import NO_PRODUCER_ID
-from messages.wire.batch_records import records
+from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import BatchHeader, has_valid_crc, whole_batches
 
 NO_OFFSET = -1
-
-_ABORT = 0
 
 
 @attrs.frozen
@@ -40,20 +38,24 @@ class AbortedInLog:
 class LastBatch(NamedTuple):
     """The latest epoch of a producer, and the last sequence number and the last offset of its last batch of records.
 
-    The last two are -1 if the producer has no batch of records in this epoch.
+    These two are -1 if the producer has no batch of records in this epoch. `coordinator` is the coordinator epoch of
+    its last marker, -1 if it has none.
     """
 
     epoch: int
     sequence: int = -1
     offset: int = NO_OFFSET
+    coordinator: int = -1
 
 
 class LogTransactions:
-    """The aborted and the unfinished transactions of the log in `folder`, according to rules 1 and 2 of this module."""
+    """What the batches of the log in `folder` say, according to rules 1 and 2 of this module."""
 
     def __init__(self, folder: Path, end: int) -> None:
         self.aborted: list[AbortedInLog] = []
         self.producers: dict[int, LastBatch] = {}
+        self.epochs: list[tuple[int, int, int]] = []
+        """The leader epochs of successive batches, each with the first offset and the offset after the last."""
         self._folder = folder
         self._file: Path | None = None
         self._position = 0
@@ -69,6 +71,10 @@ class LogTransactions:
     def first_unfinished(self) -> int:
         """The first offset of the earliest unfinished transaction (rule 2); NO_OFFSET without one."""
         return min((*self._open.values(), *(first for first, _ in self._unreplicated)), default=NO_OFFSET)
+
+    def first_of(self, producer_id: int) -> int:
+        """Return the first offset of the producer's open transaction; NO_OFFSET without one."""
+        return self._open.get(producer_id, NO_OFFSET)
 
     def aborted_within(self, first: int, last: int) -> Iterator[AbortedInLog]:
         """Yield the aborted transactions that have a record or their marker between these offsets."""
@@ -117,20 +123,29 @@ class LogTransactions:
         return True
 
     def _take(self, header: BatchHeader, batch: bytes) -> None:
+        start = header.base_offset
+        if self.epochs and self.epochs[-1][0] == header.leader_epoch:
+            start = self.epochs.pop()[1]
+        self.epochs.append((header.leader_epoch, start, header.next_offset))
         if header.producer_id == NO_PRODUCER_ID or not has_valid_crc(batch, 0, header):
             return  # a flipped bit may have made it another transaction's
         known = self.producers.get(header.producer_id, LastBatch(header.producer_epoch))
+        marker = read_marker(batch, header) if header.is_control else None
         if not header.is_control:
-            known = LastBatch(header.producer_epoch, header.last_sequence, header.last_offset)
+            known = known._replace(
+                epoch=header.producer_epoch, sequence=header.last_sequence, offset=header.last_offset
+            )
         elif header.producer_epoch != known.epoch:
             known = LastBatch(header.producer_epoch)
+        if marker is not None:
+            known = known._replace(coordinator=marker.coordinator_epoch)
         self.producers[header.producer_id] = known
         if header.is_control:
             first = self._open.pop(header.producer_id, None)
             if first is None:
                 return
             self._unreplicated.append((first, header.base_offset))
-            if any(record.key is not None and record.key[3] == _ABORT for record in records(batch, header)):
+            if marker is not None and not marker.committed:
                 self.aborted.append(AbortedInLog(header.producer_id, first, header.base_offset))
         elif header.is_transactional:
             self._open.setdefault(header.producer_id, header.base_offset)

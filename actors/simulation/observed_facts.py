@@ -385,6 +385,13 @@ class TransactionBroken(NamedTuple):
     text: str
 
 
+class TransactionBegun(NamedTuple):
+    """A coordinator has added a producer's first partitions to a transaction."""
+
+    producer_id: int
+    epoch: int
+
+
 class QuotaUsed(NamedTuple):
     """A request of a user with one of the QUOTAS has ended.
 
@@ -439,6 +446,7 @@ NEEDS: Mapping[type, str] = {
     AssignmentReceived: CLIENTS,
     StreamBroken: CLIENTS,
     TransactionBroken: CLIENTS,
+    TransactionBegun: CLIENTS,
     UserAuthenticated: CLIENTS,
     RequestJudged: CLIENTS,
     QuotaUsed: CLIENTS,

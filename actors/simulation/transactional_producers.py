@@ -9,6 +9,8 @@ Rule 4: a worker reads its input from the committed offset of its group, and in 
         record and commits the next offset.
 Rule 5: a zombie's commit sometimes arrives while that of the live worker is pending. The zombie's commit is refused and
         changes nothing.
+Rule 6: some batches are for a partition that is not in the transaction. They are refused; otherwise no marker would end
+        their transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
 from actors.simulation.client_history import KnownOutcome, SimulatedTransaction
 from actors.simulation.members import Script
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import TransactionBroken
+from actors.simulation.observed_facts import TransactionBegun, TransactionBroken
 from actors.simulation.simulated_producers import RETRIABLE
 from messages import errors
 from messages.apis import fetch, find_coordinator, init_producer_id, offset_commit, offset_fetch, produce
@@ -64,6 +66,9 @@ DIES = 0.1
 
 LARGE_EACH, LARGE = 3, 1_000
 """Each third transaction has records of this size, so that small segments end within a transaction."""
+
+STRAYS_EACH = 4
+"""In each fourth transaction, a producer also writes to a partition that it has not added."""
 
 LATE = 0.2
 """The share of the worker's transactions in which a zombie's commit arrives."""
@@ -150,8 +155,8 @@ class Incarnation:
         while self._producers.newest[self.id] == self.number:
             response = yield from self._coordinate(request)
             if isinstance(response, init_producer_id.InitProducerIdResponse) and response.error_code == errors.NONE:
-                self.producer_id, self.epoch = response.producer_id, response.producer_epoch
-                pair = self.producer_id, self.epoch
+                pair = self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+                self._observed.history.asked[pair] = set()
                 self._producers.fenced[self.id] = max(pair, self._producers.fenced.get(self.id, pair))
                 return True
             yield BACKOFF
@@ -202,6 +207,9 @@ class Incarnation:
         running = self._begin()
         if not (yield from self._add(partitions)):
             return False
+        elsewhere = [each for each in led if each not in partitions]
+        if elsewhere and not self._count % STRAYS_EACH:
+            yield from self._write_elsewhere(elsewhere[0])
         written = True
         for partition in partitions:
             written = written and (yield from self._write(running, partition, self._chance.randint(1, 3)))
@@ -217,7 +225,23 @@ class Incarnation:
 
     def _add(self, partitions: Sequence[TopicPartition]) -> Generator[Any, Any, bool]:
         request = AddPartitionsToTxnRequest(1, self.id, self.producer_id, self.epoch, tuple(partitions))
-        return code_of((yield from self._coordinate(request))) == errors.NONE
+        added = code_of((yield from self._coordinate(request))) == errors.NONE
+        if added:
+            self._observed.take(TransactionBegun(self.producer_id, self.epoch))
+        return added
+
+    def _write_elsewhere(self, partition: TopicPartition) -> Generator[Any, Any, None]:
+        """Write to a partition that the transaction lacks: its leader asks the coordinator, and refuses (rule 6)."""
+        leader, first = self._observed.leader_of(partition), self._sequences.get(partition, 0)
+        wall_ms = self._observed.cluster.wall_ms()
+        batch = batch_of([(b"key", b"elsewhere")], wall_ms, self.producer_id, self.epoch, first, True)
+        if leader is not None:
+            yield (
+                leader,
+                produce.ProduceRequest(
+                    8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
+                ),
+            )
 
     def _write(
         self, running: SimulatedTransaction, partition: TopicPartition, count: int, copied: Sequence[bytes] = ()
@@ -252,6 +276,7 @@ class Incarnation:
     def _end(self, running: SimulatedTransaction, commit: bool) -> Generator[Any, Any, bool]:
         """Commit or abort; return False if the incarnation is over."""
         running.fate = KnownOutcome.COMMITTING if commit else KnownOutcome.ABORTED
+        self._observed.history.asked[self.producer_id, self.epoch].add(commit)
         request = EndTxnRequest(1, self.id, self.producer_id, self.epoch, commit)
         response = yield from self._coordinate(request)
         if not isinstance(response, EndTxnResponse) or response.error_code != errors.NONE:

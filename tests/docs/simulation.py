@@ -38,6 +38,7 @@ WHEN = {
     "PointsWritten": "a node writes its recovery points and log start offsets",
     "StreamBroken": "an idempotent producer receives a response",
     "TransactionBroken": "a transactional producer receives a response",
+    "TransactionBegun": "a transactional producer has added its first partitions",
     "StableOffsetSeen": "a leader sends the state of its log to a reader",
     "Ticked": "half a second has passed",
     "ClusterQueried": "the cluster is at rest and has been queried",

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from actors.core.topic.topic_name import INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.simulation import observed_facts
 from actors.simulation.client_history import KnownOutcome, key_of
+from actors.simulation.exchanges import accepted_markers
 from actors.simulation.monitors.cleaning_invariants import FASTEST
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from messages import errors
 from messages.apis.produce import ProduceRequest
+from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
 from messages.partition import LogMoved
 
@@ -66,6 +68,14 @@ class ProducerInvariants(Monitor):
         unclean = any(partition.topic in INTERNAL_TOPICS for partition in self.znodes.led_uncleanly)
         if not self.observed.power_failed and not unclean:
             yield fact.text
+
+    @invariant("transactions end as their producers ask", "transactions.md 1.2, 2.6, KIP-98", WriteTxnMarkersRequest)
+    def _transactions_end_as_asked(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
+        """A coordinator that aborts a transaction itself raises the epoch first, which fences the producer."""
+        for partition, marker in accepted_markers(fact.request, fact.response):
+            pair, commits = (marker.producer_id, marker.producer_epoch), marker.transaction_result
+            if commits not in self.history.asked.get(pair, (commits,)) and not self.observed.power_failed:
+                yield f"{partition}: node {fact.node} wrote {marker}; its producer asked for {self.history.asked[pair]}"
 
     @invariant("transactional records have a transactional id", "transactions.md 3.2, KIP-98", ProduceRequest)
     def _transactional_records_have_a_transactional_id(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
