@@ -33,11 +33,6 @@ class Message:
     __attrs_attrs__: ClassVar[tuple[object, ...]]
     """The fields; `attrs.fields` requires it."""
 
-    def __setstate__(self, state: tuple[None, dict[str, object]]) -> None:
-        """Set the fields of a copy: `copy` and `pickle` cannot assign to them."""
-        for name, value in state[1].items():
-            object.__setattr__(self, name, value)
-
 
 AnyMessage: TypeAlias = Any
 """Annotation of a message whose class the code knows in another way, such as a request that was dispatched by class.
@@ -53,7 +48,7 @@ def message(cls: _T) -> _T:
     Raises:
         TypeError: Another message has the same name.
     """
-    made: Any = _class_with_slots(cls)
+    made: Any = value_class(cls)
     if made.__name__ in VOCABULARY:
         first = VOCABULARY[made.__name__].__module__
         raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
@@ -61,8 +56,9 @@ def message(cls: _T) -> _T:
     return made
 
 
-def _class_with_slots(cls: Any) -> Any:
-    """Return the class with slots for its fields; attrs makes its fields at their first use.
+@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))
+def value_class(cls: _T) -> _T:
+    """Return the class, frozen and with slots, as `attrs.frozen` does; attrs makes its fields at their first use.
 
     attrs needs a third of a node's start-up for all classes, of which a starting node uses one in five. One __repr__
     serves all classes; __init__, __eq__ and __hash__ are generated at their first call.
@@ -75,6 +71,7 @@ def _class_with_slots(cls: Any) -> Any:
     body["__slots__"] = tuple([name for name in fields if name not in inherited])
     body |= {"__match_args__": (*defaults,), "_defaults": defaults}
     body |= {"__repr__": _repr_of, "__eq__": _equal, "__hash__": _hash_of, "__init__": _first_init}
+    body["__setstate__"] = _set_state
     body |= {"__setattr__": _refuse, "__delattr__": _refuse, "__attrs_attrs__": (deferred := _DeferredFields(cls))}
     deferred.made = made = type(cls)(cls.__name__, cls.__bases__, body)
     for value in body.values():  # super() refers to its class by a cell
@@ -135,6 +132,12 @@ def _parameters(kind: Any, names: dict[str, Any]) -> str:
     defaults = defaults_of(kind)
     names |= {f"_{name}": value for name, value in defaults.items() if value is not attrs.NOTHING}
     return ", ".join(f"{name}=_{name}" if f"_{name}" in names else name for name in defaults)
+
+
+def _set_state(self: object, state: tuple[None, dict[str, object]]) -> None:
+    """Set the fields of a copy: `copy` and `pickle` cannot assign to them."""
+    for name, value in state[1].items():
+        object.__setattr__(self, name, value)
 
 
 def _refuse(self: object, *args: object) -> None:

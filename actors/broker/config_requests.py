@@ -16,7 +16,6 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 
-import attrs
 from thespian.actors import ActorAddress
 
 from actors.core import client_quotas
@@ -51,7 +50,7 @@ from messages.cluster import ConfigEntry
 from messages.flow.conversation import Flow, ask
 from messages.network import Forwarded
 from messages.node import StartConfigs
-from messages.vocabulary import Message
+from messages.vocabulary import Message, value_class
 
 log = logging.getLogger("kafka.server.AdminManager")
 
@@ -59,7 +58,7 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 """The overrides of the topics that exist, by name."""
 
 
-@attrs.frozen
+@value_class
 class StoredOverrides:
     """The config overrides that a request needs, as read from ZooKeeper.
 

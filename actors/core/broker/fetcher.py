@@ -44,7 +44,7 @@ from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, T
 from messages.probes import probe
 from messages.protocol_version import at_least
 from messages.records import EARLIEST, LATEST
-from messages.vocabulary import evolve
+from messages.vocabulary import evolve, value_class
 
 TRUNCATES_ON_FETCH = "2.7-IV1"
 """The first protocol version whose leaders report diverging epochs in Fetch responses."""
@@ -95,7 +95,7 @@ class PartitionCommand(NamedTuple):
 Request = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest
 
 
-@attrs.frozen
+@value_class
 class FetchSettings:
     """The settings of a fetcher; sizes are in bytes and times in seconds."""
 

@@ -37,8 +37,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 
-import attrs
-
 from actors.core.broker import fetch_sessions
 from actors.core.broker.leader import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
@@ -54,10 +52,10 @@ from messages.apis.fetch import (
 )
 from messages.cluster import NO_EPOCH, TopicId, TopicPartition
 from messages.partition import LogState, ReadLog
-from messages.vocabulary import evolve
+from messages.vocabulary import evolve, value_class
 
 
-@attrs.frozen
+@value_class
 class ReadPartition:
     """An instruction to read a partition and to pass the result to `Fetches.read`."""
 
@@ -65,7 +63,7 @@ class ReadPartition:
     question: ReadLog
 
 
-@attrs.frozen
+@value_class
 class Respond:
     """An instruction to send the response to the request with this `number`."""
 
@@ -77,7 +75,7 @@ class Respond:
     """Topic -> the id that the response has in its place, if the request has ids (`with_ids`)."""
 
 
-@attrs.frozen
+@value_class
 class WakeSession:
     """An instruction to end the idle state of a fetch session.
 

@@ -35,8 +35,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-import attrs
-
 from actors.core.broker.hosted_topics import HostedTopics
 from actors.core.broker.log_dirs import describe, directory_of
 from actors.core.broker.partition_effects import Address, CallAdapter, RenameDeletedLog, Send
@@ -71,7 +69,7 @@ from messages.network import ClientPart, Forwarded
 from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.transactions import FindLeaders
-from messages.vocabulary import AnyMessage, Message, maker
+from messages.vocabulary import AnyMessage, Message, maker, value_class
 from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
@@ -94,28 +92,28 @@ Placed = tuple[Address, LeaderAndIsrPartitionState, broker.LogPlace | None, brok
 RoleOrder = broker.BecomeLeader | broker.BecomeFollower
 
 
-@attrs.frozen
+@value_class
 class CreatePartitions(conversation.Instruction):
     """An effect: create the actors of this number of partitions. The result is their addresses."""
 
     count: int
 
 
-@attrs.frozen
+@value_class
 class DismissPartition(conversation.Instruction):
     """An effect: stop the actor of a partition."""
 
     actor: Address
 
 
-@attrs.frozen
+@value_class
 class RemoveLater(conversation.Instruction):
     """An effect: remove a renamed log after log.segment.delete.delay.ms; nothing if `path` is ""."""
 
     path: str
 
 
-@attrs.frozen
+@value_class
 class StartLogMaintenance(conversation.Instruction):
     """An effect: start the periodic tasks of the logs, unless they are started."""
 

@@ -55,6 +55,7 @@ from messages.records import (
     BatchHeader,
     Records,
 )
+from messages.vocabulary import value_class
 
 ZSTD = 4
 ZSTD_SINCE = 7
@@ -220,7 +221,7 @@ Token: TypeAlias = tuple[object, int, int, ProducedPartition]
 """A produce request that waits: its sender, its number, the index of the partition, and the result of the append."""
 
 
-@attrs.frozen
+@value_class
 class DelayedProduce:
     """A produce request with acks=all, which completes when the high watermark reaches `offset`.
 
@@ -232,7 +233,7 @@ class DelayedProduce:
     deadline: float
 
 
-@attrs.frozen
+@value_class
 class CompleteProduce:
     """An instruction to complete a delayed produce request with this result."""
 
@@ -240,7 +241,7 @@ class CompleteProduce:
     error_code: int
 
 
-@attrs.frozen
+@value_class
 class WriteIsr:
     """An instruction to write this ISR to ZooKeeper if the znode's version is `zk_version`.
 

@@ -13,11 +13,9 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import attrs
-
 from messages.broker import PartitionStopped, ReplicaMoves, RoleTaken
 from messages.flow.conversation import Instruction
-from messages.vocabulary import Message
+from messages.vocabulary import Message, value_class
 
 R = TypeVar("R")
 
@@ -59,7 +57,7 @@ call: Callable[[tuple[str, str, tuple[object, ...]]], CallAdapter] = partial(tup
 """Makes a CallAdapter of (adapter, method, arguments) in a third of the class's time."""
 
 
-@attrs.frozen
+@value_class
 class RenameDeletedLog(Instruction):
     """An effect: close the log with this path, and rename it so that it is removed later.
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-import attrs
+from messages.vocabulary import value_class
 
 
-@attrs.frozen
+@value_class
 class Candidates:
     """The input of a leader election: the partition's replicas, its ISR, its target replicas, and the live replicas.
 
@@ -31,7 +31,7 @@ class Candidates:
     unclean: bool = False
 
 
-@attrs.frozen
+@value_class
 class Choice:
     """The result of a leader election: the leader, the new ISR, and the brokers that get a LeaderAndIsr request."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from actors.core.controller import (
     broker_changes,
     features,
@@ -40,7 +38,7 @@ from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.update_features import UpdateFeaturesRequest
 from messages.events import ControllerState
 from messages.flow.conversation import Flow
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, value_class
 
 HANDLERS: dict[type, Handler] = {
     **broker_changes.EVENTS,
@@ -54,7 +52,7 @@ HANDLERS: dict[type, Handler] = {
 """Event -> its handler on the active controller."""
 
 
-@attrs.frozen
+@value_class
 class ClientRequestHandler:
     """The handler of a client request that only the controller answers.
 

@@ -6,18 +6,16 @@ a broker's channel.
 
 from __future__ import annotations
 
-import attrs
-
 from messages.apis.update_metadata import ControllerRequest
 from messages.broker import ExpectedTopicState
 from messages.cluster import Endpoint
 from messages.events import Event, StateChangesRefused
 from messages.flow.conversation import Instruction
 from messages.parts import Part
-from messages.vocabulary import Message
+from messages.vocabulary import Message, value_class
 
 
-@attrs.frozen
+@value_class
 class OpenChannel(Instruction):
     """An instruction to create the actor that sends requests to a broker, unless that actor exists."""
 
@@ -25,7 +23,7 @@ class OpenChannel(Instruction):
     endpoint: Endpoint
 
 
-@attrs.frozen
+@value_class
 class RedirectChannel(Instruction):
     """An instruction to send the requests for a broker to another endpoint."""
 
@@ -33,19 +31,19 @@ class RedirectChannel(Instruction):
     endpoint: Endpoint
 
 
-@attrs.frozen
+@value_class
 class CloseChannel(Instruction):
     """An instruction to close the connection to a broker; queued and in-flight requests are dropped."""
 
     broker_id: int
 
 
-@attrs.frozen
+@value_class
 class CloseAllChannels(Instruction):
     """An instruction to close the connections to all brokers."""
 
 
-@attrs.frozen
+@value_class
 class Enqueue(Instruction):
     """An instruction to put an event at the end of the queue, now or after a delay in seconds.
 
@@ -56,14 +54,14 @@ class Enqueue(Instruction):
     seconds: float = 0.0
 
 
-@attrs.frozen
+@value_class
 class RecordRefusals(Instruction):
     """An instruction to record in the trace which state changes were refused."""
 
     refused: StateChangesRefused
 
 
-@attrs.frozen
+@value_class
 class DelayedResponse:
     """A client response that is sent when this node's metadata contains the expected topics, or after a timeout.
 
@@ -76,7 +74,7 @@ class DelayedResponse:
     timeout_ms: int
 
 
-@attrs.frozen
+@value_class
 class SendRequest(Instruction):
     """An instruction to queue a request for a broker.
 

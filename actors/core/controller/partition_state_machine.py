@@ -15,8 +15,6 @@ import logging
 import operator
 from collections.abc import Callable, Iterable, Sequence
 
-import attrs
-
 from actors.core.controller import elections, log_text
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
@@ -38,6 +36,7 @@ from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicParti
 from messages.events import NOT_ELECTED
 from messages.flow.conversation import Flow, ask, for_each
 from messages.store import CODE_NAMES, OK
+from messages.vocabulary import value_class
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
 log = logging.getLogger("state.change.logger")
@@ -47,7 +46,7 @@ _LEADER = operator.attrgetter("leader")
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
-@attrs.frozen
+@value_class
 class PartitionStep:
     """Partitions that change to the state `target` according to the same row of the transition table.
 

@@ -17,8 +17,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-import attrs
-
 from actors.core.controller import log_text
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
@@ -35,6 +33,7 @@ from actors.core.controller.leadership import (
 from actors.core.controller.states import ReplicaState, State, Table, Transition
 from messages import cluster
 from messages.flow.conversation import Flow, for_each, select
+from messages.vocabulary import value_class
 
 log = logging.getLogger("state.change.logger")
 
@@ -73,7 +72,7 @@ def flat(
     return tuple((yield from select(listed, where)))
 
 
-@attrs.frozen
+@value_class
 class ReplicaStep:
     """Replicas of one broker that change their state by the same row of the transition table.
 

@@ -18,12 +18,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-import attrs
-
 from actors.core.illegal_transition import IllegalTransition, expected_states_text
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, value_class
 
 log = logging.getLogger("state.change.logger")
 
@@ -52,7 +50,7 @@ class ReplicaState(enum.Enum):
 State = PartitionState | ReplicaState
 
 
-@attrs.frozen
+@value_class
 class Transition:
     """A row of the transition table: the states that may change to `target`, and the function that makes the change.
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import attrs
-
 from actors.core.coordinator import group_states
 from actors.core.coordinator.group_metadata_records import Record
 from actors.core.coordinator.log_codes import COMMON_CODES
@@ -32,7 +30,7 @@ from messages.cluster import NO_EPOCH, TopicPartition
 from messages.network import Forwarded
 from messages.probes import probe
 from messages.records import NO_OFFSET
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, value_class
 
 COMMIT_CODES = {
     **COMMON_CODES,
@@ -44,7 +42,7 @@ COMMIT_CODES = {
 """Error of the log -> client error code of a failed commit. For a fenced producer it is the log's own code."""
 
 
-@attrs.frozen
+@value_class
 class Committing:
     """Offsets that are being written to the log; `codes` are the error codes of all requested partitions."""
 

@@ -51,7 +51,7 @@ from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from messages.error_names import name_of
 from messages.network import Forwarded
 from messages.probes import probe
-from messages.vocabulary import AnyMessage, Message, evolve
+from messages.vocabulary import AnyMessage, Message, evolve, value_class
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 """Milliseconds that a new member's JoinGroup may wait (rule 6)."""
@@ -83,7 +83,7 @@ class Producer(NamedTuple):
     transactional_id: str
 
 
-@attrs.frozen
+@value_class
 class Reply:
     """An instruction to send this response to the client."""
 
@@ -91,7 +91,7 @@ class Reply:
     response: Message
 
 
-@attrs.frozen
+@value_class
 class AppendRecords:
     """An instruction to append records to the group's log; the result of the append has the same `number`.
 
@@ -103,14 +103,14 @@ class AppendRecords:
     producer: Producer | None = None
 
 
-@attrs.frozen
+@value_class
 class AppendTombstones:
     """An instruction to append tombstones to the group's log, whether or not enough replicas are in sync."""
 
     records: tuple[Record, ...]
 
 
-@attrs.frozen
+@value_class
 class ArmTimer:
     """An instruction to start the timer with this name; the delay is in ms."""
 
@@ -119,14 +119,14 @@ class ArmTimer:
     payload: Message
 
 
-@attrs.frozen
+@value_class
 class Disarm:
     """An instruction to cancel the timer with this name."""
 
     name: str
 
 
-@attrs.frozen
+@value_class
 class LogRebalance:
     """An instruction to log that a rebalance begins, with Kafka's reason."""
 
@@ -166,7 +166,7 @@ class Member:
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
 
-@attrs.frozen
+@value_class
 class Assigning:
     """The assignment of a generation while it is being written to the log."""
 
@@ -174,7 +174,7 @@ class Assigning:
     assignments: dict[str, bytes]
 
 
-@attrs.frozen
+@value_class
 class Replacing:
     """A static member that rejoins with a new member id.
 

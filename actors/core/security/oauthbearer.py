@@ -15,8 +15,6 @@ import math
 import re
 from collections.abc import Callable, Generator, Mapping
 
-import attrs
-
 from actors.core.security.jaas import JaasEntry
 from actors.core.security.sasl_exchange import (
     OTHER_AUTHORIZATION_ID,
@@ -26,6 +24,7 @@ from actors.core.security.sasl_exchange import (
     SaslIdentity,
     unescape,
 )
+from messages.vocabulary import value_class
 
 OAUTHBEARER = "OAUTHBEARER"
 VALIDATOR = "OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -40,7 +39,7 @@ _STRING, _LIST, _NUMBER = (f"unsecuredLogin{kind}Claim_" for kind in ("String", 
 _EXTENSION = "unsecuredLoginExtension_"
 
 
-@attrs.frozen
+@value_class
 class TokenRules:
     """What a listener demands of tokens.
 

@@ -15,8 +15,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import attrs
-
 from actors.core.security.sasl_exchange import AuthenticationFailed, Exchange
 from actors.core.supported_apis import api_versions
 from messages import errors
@@ -25,7 +23,7 @@ from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from messages.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from messages.releases import NEWEST
-from messages.vocabulary import AnyMessage, Message, maker
+from messages.vocabulary import AnyMessage, Message, maker, value_class
 
 MIN_REAUTHENTICATION_SECONDS = 1.0
 """Minimum time from one re-authentication of a connection to the next."""
@@ -33,7 +31,7 @@ MIN_REAUTHENTICATION_SECONDS = 1.0
 _authenticated = maker(SaslAuthenticateResponse)
 
 
-@attrs.frozen
+@value_class
 class SaslMechanism:
     """An enabled mechanism of a listener.
 

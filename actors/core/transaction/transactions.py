@@ -46,7 +46,7 @@ from messages.error_names import name_of
 from messages.network import Forwarded
 from messages.probes import probe
 from messages.transactions import ListPartitionTransactions, ProducerIdTaken, VerifyTransaction
-from messages.vocabulary import Message
+from messages.vocabulary import Message, value_class
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")
 
@@ -62,7 +62,7 @@ TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
 """Maximum number of tombstones in a batch, and of bytes of their ids."""
 
 
-@attrs.frozen
+@value_class
 class Append:
     """An instruction to append the metadata of these transactional ids to the log; metadata None means a tombstone.
 
@@ -74,14 +74,14 @@ class Append:
     timeout_ms: int
 
 
-@attrs.frozen
+@value_class
 class Mark:
     """An instruction to send the markers of a transaction to all its partitions."""
 
     transaction: Transaction
 
 
-@attrs.frozen
+@value_class
 class TakeId:
     """An instruction to take a new producer id for the request with this number."""
 
@@ -91,7 +91,7 @@ class TakeId:
 Step = Reply | Append | Mark | TakeId
 
 
-@attrs.frozen
+@value_class
 class _Appending:
     """A state change that is being appended to the log; `answer` is sent to the client afterwards.
 
