@@ -15,6 +15,11 @@ from spark.pack import Manifest
 from spark.questions import comparison, controller, failovers, traffic
 
 
+def _of_deliveries(find: Callable[[DataFrame], DataFrame]) -> cached_property[DataFrame]:
+    """Return an attribute of `Facts`: what the function returns for the deliveries."""
+    return cached_property(lambda facts: find(facts.delivered))
+
+
 class Facts:
     """The records of the traces below a folder as Spark data frames, and their facts."""
 
@@ -56,25 +61,11 @@ class Facts:
         """The facts of all nodes, which this process keeps in memory."""
         return self._find()
 
-    @cached_property
-    def handled(self) -> DataFrame:
-        """The controller events, as `controller.events_handled` returns them."""
-        return controller.events_handled(self.delivered)
-
-    @cached_property
-    def answers(self) -> DataFrame:
-        """The requests that nodes answered, as `controller.answers` returns them."""
-        return controller.answers(self.delivered)
-
-    @cached_property
-    def flights(self) -> DataFrame:
-        """The controllers' requests that brokers answered, as `controller.flights` returns them."""
-        return controller.flights(self.delivered)
-
-    @cached_property
-    def replies(self) -> DataFrame:
-        """The requests to ZooKeeper with the times of their replies, as `traffic.replies` returns them."""
-        return traffic.replies(self.delivered)
+    handled = _of_deliveries(controller.events_handled)
+    answers = _of_deliveries(controller.answers)
+    flights = _of_deliveries(controller.flights)
+    replies = _of_deliveries(traffic.replies)
+    """What these functions return for the deliveries, as their docstrings describe it."""
 
     @cached_property
     def durations(self) -> dict[str, tuple[DataFrame, str]]:
