@@ -94,10 +94,11 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
 
     def __enter__(self) -> SimulatedCluster:
         from actors.gateway.request_faults import RequestFault, RequestFaults
+        from actors.simulation.schedule import Schedule
         from actors.simulation.simulated_cluster import Cluster
 
         settings = {"zookeeper_session_timeout_ms": 6000, "controlled_shutdown_retry_backoff_ms": 100, **self._settings}
-        self._cluster = Cluster(self.brokers, self.directory, self._seed, recorded=True, settings=settings)
+        self._cluster = Cluster(Schedule(self.brokers, self._seed), self.directory, True, settings)
         self._cluster.network.faults = self._request_faults = RequestFaults(lambda: self.now)
         self._injected: list[RequestFault] = []
         for id in range(self.brokers):

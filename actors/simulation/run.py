@@ -157,20 +157,7 @@ class _Run:
             "transaction_state_log_replication_factor": min(3, schedule.brokers),
             **{name: bool(value) if name in SWITCHES else value for name, value in schedule.settings},
         }
-        self.cluster = cluster = Cluster(
-            schedule.brokers,
-            root,
-            schedule.seed,
-            recorded,
-            settings=settings,
-            observe=self._observe,
-            heard=self._request_sent,
-            steady=schedule.steady,
-            racks=schedule.racks,
-            latency=schedule.latency,
-            clocks=schedule.clocks,
-            distances=schedule.distances,
-        )
+        self.cluster = cluster = Cluster(schedule, root, recorded, settings, self._observe, self._request_sent)
         self.observed = observed = ObservedCluster(cluster.scheduler.clock.now, cluster.machines[0].settings, cluster)
         self.monitors = Monitors(observed, families, only)
         self.coverage = Collector(observed) if covered else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from actors.runtime.trace.flight_recorder import FlightRecorder
 from actors.runtime.trace.recorder import NullRecorder, Recorder
 from actors.simulation.disk import Disks
 from actors.simulation.members import Members, Script
-from actors.simulation.wire import LATENCY, Wires
+from actors.simulation.schedule import Schedule
+from actors.simulation.wire import Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
 from messages.ask import AskFailed, Question
 from messages.cluster import Endpoint, TopicPartition, partition_named
@@ -53,6 +54,8 @@ EPOCH_MS = 1_700_000_000_000
 """The wall clock of simulated machines at the start, in ms since 1970."""
 
 PORT = 9092
+DISKS = 2
+"""Number of disks of each node."""
 CLIENT = "client"
 """The host of external clients."""
 
@@ -106,36 +109,29 @@ class Machine:
 
 
 class Cluster:
-    """A simulated cluster of `brokers` nodes, which are not started yet.
+    """The simulated cluster of a schedule, whose actions and settings are left to the caller; no node is started yet.
 
     The folder `root` has the disks and traces of the nodes.
 
-    `settings` apply to every node; `clocks` has the rate of each drifting clock; `racks`, `latency` and `distances`
-    mean the same as in a `Schedule`. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. The public
+    `settings` apply to every node. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. The public
     attributes are `machines`, `zookeeper`, `wires`, `network`, `scheduler` and `members`. `observe` is called with a
     node's id and each of its deliveries.
     """
 
     def __init__(
         self,
-        brokers: int,
+        schedule: Schedule,
         root: Path,
-        seed: int = 0,
         recorded: bool = False,
-        disks: int = 2,
-        steady: bool = False,
         settings: Mapping[str, Any] | None = None,
         observe: Callable[[int, Delivery], None] | None = None,
         heard: Callable[[str, str, Message], None] | None = None,
-        racks: int = 0,
-        latency: float = LATENCY,
-        clocks: Iterable[tuple[int, float]] = (),
-        distances: Iterable[tuple[int, int, float]] = (),
     ) -> None:
-        self.chance = random.Random(seed)
+        brokers, racks = schedule.brokers, schedule.racks
+        self.chance = random.Random(schedule.seed)
         self.scheduler = VirtualScheduler()
-        self.wires = Wires(self.scheduler, self.chance, steady, latency)
-        for one, other, seconds in distances:
+        self.wires = Wires(self.scheduler, self.chance, schedule.steady, schedule.latency)
+        for one, other, seconds in schedule.distances:
             self.wires.set_distance(host_of(one), host_of(other), seconds)
         self.zookeeper = MemoryZooKeeper(self.scheduler.call_later)
         self.network = MemoryNetwork(self.scheduler, self.wires, heard)
@@ -171,12 +167,12 @@ class Cluster:
         """The nodes with a fault that lasts to the end. At rest, only the other nodes, the core, are healed."""
         self.elects_uncleanly = False
         """Whether an override of all brokers has enabled unclean elections."""
-        self.members = Members(self.ask, self.run_script, range(brokers), seed + 2)
-        rates = dict(clocks)
+        self.members = Members(self.ask, self.run_script, range(brokers), schedule.seed + 2)
+        rates = dict(schedule.clocks)
         for node_id in range(brokers):
             there, virtual = root / host_of(node_id), self.scheduler.clock
             clock = DriftingClock(virtual, rates[node_id]) if node_id in rates else virtual
-            kept = Disks(there, disks, partial(_wall_ms, clock), partial(self.stall, node_id))
+            kept = Disks(there, DISKS, partial(_wall_ms, clock), partial(self.stall, node_id))
             where = (endpoint_of(node_id),)
             options: dict[str, Any] = {"trace_dir": "/trace", "trace_max_bytes": -1, "trace_free_bytes": -1}
             options["broker_rack"] = f"rack-{node_id % racks}" if racks else None

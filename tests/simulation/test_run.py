@@ -128,7 +128,7 @@ def test_groups_survive_a_coordinator_failure_and_violations_are_reported() -> N
 
 
 def test_double_assignments_and_repeated_generations_are_violations(tmp_path: Path) -> None:
-    cluster, group = Cluster(1, tmp_path), SimulatedGroup("g")
+    cluster, group = Cluster(Schedule(1), tmp_path), SimulatedGroup("g")
     observed = ObservedCluster(lambda: 0.0, cluster.machines[0].settings, cluster)
     monitors = Monitors(observed, (GroupInvariants,))
 
