@@ -11,6 +11,7 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 from actors.runtime import LocalBase, local_system
+from actors.runtime.trace import code_version
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replayer import replay_directory
 from messages.apis.stop_replica import StopReplicaRequest
@@ -283,6 +284,22 @@ def test_a_damaged_run_is_not_replayed_and_the_error_has_the_place(lived: Path) 
 def test_another_code_version_is_a_warning(lived: Path) -> None:
     run = replay_only(rewritten(lived, lambda row: row, code_version="0+other"))
     assert run.ok and "0+other" in run.warnings[0]
+
+
+def test_the_code_version_depends_on_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (code_version.ROOT / "actors" / "runtime" / "trace" / "code_version.py").samefile(code_version.__file__)
+    monkeypatch.setattr(code_version, "ROOT", tmp_path)
+    sources = [tmp_path / "actors" / "a.py", tmp_path / "messages" / "b" / "c.py"]
+    for source in sources:
+        source.parent.mkdir(parents=True)
+        source.write_text("from messages import errors")
+    compute = code_version.code_version.__wrapped__
+    versions = {compute()}
+    for source in sources:
+        source.write_text("from messages import node")
+        versions.add(compute())
+    sources[0].write_text("from kafka_actors._internal.messages import node")
+    assert len(versions) == 3 and compute() in versions
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 99])

@@ -6,14 +6,15 @@ and the repository's sources have the same digest.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 _PREFIX = b"kafka_actors._internal."
-_PUBLIC = _ROOT / "actors" / "public"
+_PUBLIC = "actors/public/"
 """The public package, whose place in the wheel differs; actors do not use it."""
 _PACKAGES = ("actors", "messages", "zk_bridge")
 
@@ -23,11 +24,11 @@ def code_version() -> str:
     """Return "VERSION+DIGEST": the package's version, and 12 hexadecimal digits of a hash of its sources."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
-        for path in sorted((_ROOT / package).rglob("*.py")):
-            if path.is_relative_to(_PUBLIC):
-                continue
-            digest.update(str(path.relative_to(_ROOT)).encode())
-            digest.update(path.read_bytes().replace(_PREFIX, b""))
+        # Path.rglob would take a third more: a node computes this at its start
+        for name in sorted(glob.iglob(f"{package}/**/*.py", root_dir=ROOT, recursive=True)):  # noqa: PTH207
+            if not name.startswith(_PUBLIC):
+                digest.update(name.encode())
+                digest.update((ROOT / name).read_bytes().replace(_PREFIX, b""))
     try:
         version = metadata.version("kafka-actors")
     except metadata.PackageNotFoundError:
