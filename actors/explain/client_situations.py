@@ -12,7 +12,7 @@ from typing import Any
 from actors.explain.causes import cause_of
 from actors.explain.partition_situations import OF_PARTITIONS, no_leader
 from actors.explain.situation import Remedy, Seen, Situation, last_of, quiet
-from actors.explain.step_texts import has_joined, times_text
+from actors.explain.step_texts import not_joined_again, times_text
 from actors.explain.transaction_history import RETRIED
 from messages import errors
 from messages.cluster import TopicPartition
@@ -84,10 +84,6 @@ def _refused_commits(facts: TraceFacts, group: str) -> list[declarations.ErrorAn
         for each in facts.select(declarations.ErrorAnswered, group=group)
         if each.api in ("OffsetCommit", "TxnOffsetCommit") and each.code not in _RETRY
     ]
-
-
-def _not_joined_again(facts: TraceFacts, seen: Seen) -> bool:
-    return not has_joined(facts, seen.fact.group, seen.fact.client_id, seen.fact.place)
 
 
 def _has_no_coordinator(facts: TraceFacts, group: str) -> Seen | None:
@@ -231,7 +227,12 @@ CONSUMER_GROUP = (
         last_of(_refused_commits),
         "group {subject} refused offsets of client {client_id} at {since} ({error_name}){why}",
         True,
-        (Remedy("The member must join again; what it did not commit is read again.", _not_joined_again),),
+        (
+            Remedy(
+                "The member must join again; what it did not commit is read again.",
+                lambda facts, seen: not_joined_again(facts, seen.fact),
+            ),
+        ),
     ),
     Situation(_group_coordinator_moved, "broker {node} has coordinated group {subject} since {since}{why}"),
     Situation(_group_rebalanced, "group {subject} {what} at {since} (rebalances: {times}; state now: {now}){why}"),

@@ -64,14 +64,10 @@ def _out_of_isr(facts: TraceFacts, lagged: declarations.FollowerLagged) -> bool:
     return bool(history) and lagged.broker not in history[-1].isr
 
 
-def _not_joined_again(facts: TraceFacts, action: declarations.GroupMemberAction) -> bool:
-    return not has_joined(facts, action.group, action.client_id, action.place)
-
-
-def has_joined(facts: TraceFacts, group: str, client_id: str, since: declarations.TracePosition) -> bool:
-    """Return whether a client joined a group after a position."""
-    actions = facts.select(declarations.GroupMemberAction, group=group, client_id=client_id)
-    return any(each.action == declarations.JOINED and each.place > since for each in actions)
+def not_joined_again(facts: TraceFacts, fact: declarations.GroupMemberAction | declarations.ErrorAnswered) -> bool:
+    """Return whether the client of a fact has not joined the fact's group after it."""
+    wanted = {"group": fact.group, "client_id": fact.client_id, "action": declarations.JOINED}
+    return not any(each.place > fact.place for each in facts.select(declarations.GroupMemberAction, **wanted))
 
 
 NO_CAUSE = "; the trace does not show why"
@@ -282,7 +278,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.GroupMemberAction, declarations.LEFT): StepText("client {client_id} left group {group}{because}"),
     (declarations.GroupMemberAction, declarations.EXPIRED): StepText(
         "client {client_id} sent no heartbeat to group {group} for its session timeout of {timeout_s:g} s",
-        Remedy("Start the client again, or find what keeps it from sending heartbeats.", _not_joined_again),
+        Remedy("Start the client again, or find what keeps it from sending heartbeats.", not_joined_again),
     ),
     (declarations.GroupMemberAction, declarations.NOT_JOINED): StepText("the time to join group {group} was over"),
     (declarations.GroupMemberAction, declarations.NOT_SYNCED): StepText(
