@@ -24,13 +24,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
-from actors.core.controller.partition_table import PartitionTable
+from actors.core.controller.partition_table import PartitionTable, V
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages import cluster
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
@@ -183,7 +181,7 @@ class ControllerContext:
         """The number of each topic's dict in the tables by partition (`partition_table`)."""
         self._assignments = PartitionTable[cluster.ReplicaAssignment](numbers)
         self._reassigning: dict[cluster.TopicPartition, None] = {}
-        self._hosted = defaultdict[int, PartitionTable[None]](partial(PartitionTable, numbers))
+        self._hosted: dict[int, PartitionTable[None]] = {}
         self._leadership = PartitionTable[cluster.LeaderIsrAndControllerEpoch](numbers)
         self._imbalanced_of_topic: dict[str, int] = {}
         self._imbalanced = PartitionTable[None](numbers)
@@ -191,11 +189,18 @@ class ControllerContext:
         self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
         """The parts last sent in UpdateMetadata requests, by index (rule 6)."""
         self._partition_states = PartitionTable[PartitionState](numbers)
-        self._replica_states = defaultdict[int, PartitionTable[ReplicaState]](partial(PartitionTable, numbers))
+        self._replica_states: dict[int, PartitionTable[ReplicaState]] = {}
         self._leaderless = PartitionTable[None](numbers)
         self.offline_count = 0
         self.history = History()
         self.set_deletions(NO_DELETIONS)
+
+    def _table_of(self, tables: dict[int, PartitionTable[V]], broker_id: int) -> PartitionTable[V]:
+        """Return a broker's table; add an empty one if there is none. A snapshot cannot have a defaultdict for this."""
+        table = tables.get(broker_id)
+        if table is None:
+            table = tables[broker_id] = PartitionTable(self.dict_numbers)
+        return table
 
     def tables(self) -> tuple[ClearedTable, ...]:
         """Return all dicts and lists with an entry per partition or replica."""
@@ -501,7 +506,7 @@ class ControllerContext:
         if assignment.adding or assignment.removing:
             self._reassigning[partition] = None
         for broker_id in assignment.replicas:
-            self._hosted[broker_id][partition] = None
+            self._table_of(self._hosted, broker_id)[partition] = None
         if old is None:
             return
         self._last_sent.pop(partition, None)
@@ -509,14 +514,15 @@ class ControllerContext:
             self._reassigning.pop(partition, None)
         for broker_id in old.replicas:
             if broker_id not in assignment.replicas:
-                self._hosted[broker_id].pop(partition, None)
+                self._table_of(self._hosted, broker_id).pop(partition, None)
         leadership = self._leadership.get(partition)
         if leadership is not None:
             self._set_imbalanced(partition, is_imbalanced(assignment, leadership))
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove the broker's replicas of these partitions from the assignments and the replica states (rule 3)."""
-        hosted, states = self._hosted[broker_id], self._replica_states[broker_id]
+        hosted = self._table_of(self._hosted, broker_id)
+        states = self._table_of(self._replica_states, broker_id)
         known: dict[tuple[tuple[int, ...], ...], cluster.ReplicaAssignment] = {}
         """Assignment -> the assignment without the broker; many partitions share one."""
         for partition in partitions:
@@ -542,7 +548,7 @@ class ControllerContext:
             self._topics[partition.topic].pop(partition.partition, None)
             assignment = self._assignments.pop(partition, NO_ASSIGNMENT)
             for broker_id in assignment.replicas:
-                self._hosted[broker_id].pop(partition, None)
+                self._table_of(self._hosted, broker_id).pop(partition, None)
             for states in self._replica_states.values():
                 states.pop(partition, None)
             for offline in self._offline_dirs.values():
@@ -601,13 +607,13 @@ class ControllerContext:
 
     def replica_states_of(self, broker_id: int, partitions: Sequence[cluster.TopicPartition]) -> list[ReplicaState]:
         """Return the states of a broker's replicas of these partitions; NON_EXISTENT for unknown replicas."""
-        return self._replica_states[broker_id].find(partitions, ReplicaState.NON_EXISTENT)
+        return self._table_of(self._replica_states, broker_id).find(partitions, ReplicaState.NON_EXISTENT)
 
     def set_replica_states(
         self, broker_id: int, partitions: Sequence[cluster.TopicPartition], state: ReplicaState
     ) -> None:
         """Set the states of a broker's replicas without a check of the transition."""
-        self._replica_states[broker_id].fill(partitions, state)
+        self._table_of(self._replica_states, broker_id).fill(partitions, state)
 
     def learn_leaderships(self, leaderships: Iterable[cluster.Leadership]) -> None:
         """Store the leaderships that were read from state znodes."""
