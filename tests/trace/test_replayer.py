@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,7 @@ def test_another_code_version_is_a_warning(lived: Path) -> None:
 
 def test_the_code_version_depends_on_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code_version.ROOT / "actors" / "runtime" / "trace" / "code_version.py").samefile(code_version.__file__)
+    assert code_version.code_version().startswith(metadata.version("kafka-actors") + "+")
     monkeypatch.setattr(code_version, "ROOT", tmp_path)
     sources = [tmp_path / "actors" / "a.py", tmp_path / "messages" / "b" / "c.py"]
     for source in sources:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import sys
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,8 +29,7 @@ def code_version() -> str:
             if not name.startswith(_PUBLIC):
                 digest.update(name.encode())
                 digest.update((ROOT / name).read_bytes().replace(_PREFIX, b""))
-    try:
-        version = metadata.version("kafka-actors")
-    except metadata.PackageNotFoundError:
-        version = "0"
+    # the import of importlib.metadata would be 2 % of a node's start
+    installed = (folder for entry in sys.path for folder in Path(entry).glob("kafka_actors-*.dist-info"))
+    version = next((folder.stem.partition("-")[2] for folder in installed), "0")
     return f"{version}+{digest.hexdigest()[:12]}"
