@@ -1,7 +1,7 @@
 """Compute the version of the running code: the installed version and a digest of the sources.
 
-In the wheel, imports have a prefix (see `actors.runtime.kernel.modules`). The digest omits this prefix, so the wheel
-and the repository's sources have the same digest.
+In the wheel, imports have a prefix (see `actors.runtime.kernel.modules`), and the public package has another name. The
+digest omits both, so the wheel and the repository's sources have the same digest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def code_version() -> str:
         for name in sorted(glob.iglob(f"{package}/**/*.py", root_dir=ROOT, recursive=True)):  # noqa: PTH207
             if not name.startswith(_PUBLIC):
                 digest.update(name.encode())
-                digest.update((ROOT / name).read_bytes().replace(_PREFIX, b""))
+                digest.update(
+                    (ROOT / name).read_bytes().replace(_PREFIX, b"").replace(b"actors.public", b"kafka_actors")
+                )
     # the import of importlib.metadata would be 2 % of a node's start
     installed = (folder for entry in sys.path for folder in Path(entry).glob("kafka_actors-*.dist-info"))
     version = next((folder.stem.partition("-")[2] for folder in installed), "0")
