@@ -24,13 +24,12 @@ def code_version() -> str:
     """Return "VERSION+DIGEST": the package's version, and 12 hexadecimal digits of a hash of its sources."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
-        # Path.rglob would take a third more: a node computes this at its start
+        # pathlib would take twice as long: a node computes this at its start
         for name in sorted(glob.iglob(f"{package}/**/*.py", root_dir=ROOT, recursive=True)):  # noqa: PTH207
             if not name.startswith(_PUBLIC):
                 digest.update(name.encode())
-                digest.update(
-                    (ROOT / name).read_bytes().replace(_PREFIX, b"").replace(b"actors.public", b"kafka_actors")
-                )
+                with open(f"{ROOT}/{name}", "rb", buffering=0) as source:  # noqa: PTH123
+                    digest.update(source.read().replace(_PREFIX, b"").replace(b"actors.public", b"kafka_actors"))
     # the import of importlib.metadata would be 2 % of a node's start
     installed = (folder for entry in sys.path for folder in Path(entry).glob("kafka_actors-*.dist-info"))
     version = next((folder.stem.partition("-")[2] for folder in installed), "0")
