@@ -479,6 +479,11 @@ def test_a_leader_epoch_without_records_is_in_the_file_where_the_log_has_some(po
     append(port, f"{tmp_path}/t-0")
     port.begin_epoch(f"{tmp_path}/t-0", 7)
     assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n4 0\n7 1\n"
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"damaged")
+    again = LogManager(lambda: 1_000)
+    assert again.open(f"{tmp_path}/t-0", False, SMALL)[1] == 0
+    again.begin_epoch(f"{tmp_path}/t-0", 8)
+    assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n8 0\n"
     port.open(f"{tmp_path}/u-0", True, SMALL)
     port.begin_epoch(f"{tmp_path}/u-0", 7)
     assert not list((tmp_path / "u-0").iterdir())

@@ -253,11 +253,11 @@ class Log:
     def begin_epoch(self, epoch: int) -> None:
         """Start a leader epoch at the log end offset, unless it is already the latest one (rule 7).
 
-        An empty log has no file yet: the first append writes the epoch.
+        A log that never had a record has no file yet: the first append writes the epoch.
         """
         if self.config.message_format >= MAGIC:
             self.epochs.assign(epoch, self.end)
-            if self.end:
+            if self._segments:
                 self.epochs.save()
 
     def close(self) -> None:
