@@ -474,7 +474,9 @@ class Cluster:
     def groups_at(self, node_id: int) -> dict[str, Group]:
         """Return the groups that a node coordinates, by name."""
         node = self.machines[node_id].node
-        return {} if node is None else {each.group.name: each.group for each in node.base.actors(GroupActor)}
+        actors = () if node is None else node.base.actors(GroupActor)
+        started = (getattr(actor, "group", None) for actor in actors)  # a new actor has none before its first message
+        return {group.name: group for group in started if group is not None}
 
     def is_loading(self, node_id: int) -> bool:
         """Return whether a coordinator of a node is loading a partition."""
