@@ -486,6 +486,36 @@ def test_rows_87_to_89_a_recovery_trusts_only_checksums(folder: str, spoil: str)
     assert not (Path(folder) / f"{900:020d}.index").exists()
 
 
+def test_a_recovered_log_has_the_leader_epochs_of_its_batches(folder: str) -> None:
+    log = opened(folder)
+    checkpoint, file = Path(folder) / "leader-epoch-checkpoint", Path(folder) / f"{0:020d}.log"
+    for place, epoch in enumerate((1, 2, 4, 6)):
+        log.begin_epoch(epoch)
+        append(log, b"x", leader_epoch=epoch)
+        assert checkpoint.read_text().splitlines()[-1] == f"{epoch} {place}"
+    log.close_files()
+    os.truncate(file, file.stat().st_size - 1)
+    for lost in (False, True):
+        if lost:
+            checkpoint.unlink()
+        again = opened(folder, clean=False)
+        assert again.epochs.entries == ((1, 0), (2, 1), (4, 2))
+        assert file.stat().st_size == again.size
+        again.close_files()
+    again.begin_epoch(7)
+    again.begin_epoch(8)
+    assert again.epochs.entries == ((1, 0), (2, 1), (4, 2), (8, 3)), "no epoch without records"
+
+
+def test_producers_of_a_cut_log_are_those_of_its_batches(folder: str) -> None:
+    """The newest snapshot is that of an earlier segment; the batches between it and the end count too."""
+    log = opened(folder)
+    for sequence in range(40):
+        append(log, b"x" * 60, producer=9, epoch=1, sequence=sequence)
+    log.truncate_to(log.segments[-1] - 1)
+    assert log.producers.last_batches() == {9: (log.end - 1, 1)}
+
+
 def test_segments_before_the_recovery_point_are_not_read_again(folder: str) -> None:
     log = filled(folder)
     log.flush()

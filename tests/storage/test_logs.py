@@ -432,7 +432,10 @@ def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogManager, 
     filled(port, path, 6)
     port.advance_start(path, 5)
     assert port.checkpoint() == ()
+    port.note_high_watermark(path, 6)
+    assert port.checkpoint_high_watermarks() == ()
     assert port.truncate(path, 3) == (3, 3, -1)
+    assert CheckpointFile(str(tmp_path), HIGH_WATERMARKS).get(("t", 0)) == 3
     append(port, path)
     port.abandon()
     again = LogManager(lambda: 1_000)

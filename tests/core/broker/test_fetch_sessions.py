@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions, Session
-from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest, next_epoch
+from actors.core.broker.fetch_sessions import SAFE_SECONDS, CachedPartition, FetchSessions, Session
+from messages.apis.fetch import CONSUMER, FetchedPartition, FetchPartition, FetchRequest, next_epoch
 from messages.cluster import TopicPartition
-from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
 
 FOLLOWER = 1
 LATE = SAFE_SECONDS + 1
@@ -43,6 +43,35 @@ def test_a_session_expects_one_epoch_after_the_other() -> None:
     assert sessions.find(request(id=id, epoch=3), 2, 0.0) == INVALID_FETCH_SESSION_EPOCH
     assert sessions.find(request(id=id + 1, epoch=1), 2, 0.0) == FETCH_SESSION_ID_NOT_FOUND
     assert (next_epoch(3), next_epoch(2**31 - 1)) == (4, 1)
+
+
+def test_the_largest_epoch_is_followed_by_the_first() -> None:
+    sessions = FetchSessions(10)
+    id = begin(sessions)
+    session = sessions.get(id)
+    assert session is not None
+    session.epoch = 2**31 - 1
+    assert [goes_on(sessions, id, epoch) for epoch in (2**31 - 1, 1, 2)] == [True] * 3
+
+
+def test_a_session_has_the_partitions_that_its_requests_name() -> None:
+    sessions, (first, second) = FetchSessions(10), partitions(2)
+    id = begin(sessions, count=2)
+    session = sessions.get(id)
+    assert session is not None
+    session.unread.clear()
+    sessions.find(request(first, id=id, epoch=1), 2, 0.0)
+    assert list(session.unread) == [first.partition]
+    sessions.find(request(id=id, epoch=2, forgotten=1), 3, 0.0)
+    assert list(session.partitions) == [second.partition] and not session.unread
+
+
+def test_each_offset_that_moves_is_sent_once() -> None:
+    place, sent = CachedPartition(partitions(1)[0], 0), []
+    for high_watermark, start in ((5, 0), (5, 0), (6, 0), (6, 2), (6, 2)):
+        offsets = FetchedPartition(place.part.partition, NONE, high_watermark, high_watermark, start)
+        sent.append(place.must_include(offsets))
+    assert sent == [True, False, True, True, False]
 
 
 @pytest.mark.parametrize("epoch", [0, -1])

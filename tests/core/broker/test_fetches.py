@@ -198,6 +198,14 @@ def test_a_lost_partition_wakes_it() -> None:
     assert world.take(3.0) == [WakeSession(id)]
 
 
+def test_a_read_of_a_lost_partition_is_repeated() -> None:
+    fetches = World().fetches
+    fetches.begin(1, FetchRequest(11, FOLLOWER, 500, 1, (FetchPartition(T[0], 5, 1 << 20),)), 0.0)
+    for _ in range(2):
+        assert [step.partition for step in fetches.take() if isinstance(step, ReadPartition)] == [T[0]]
+        fetches.discard_state(T[0], 0.1)
+
+
 def test_an_idle_session_keeps_its_slot_and_an_evicted_one_is_woken() -> None:
     world = World(slots=1)
     id = world.resting(5)

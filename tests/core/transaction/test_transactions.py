@@ -292,6 +292,7 @@ def test_only_the_last_partition_completes_and_only_once() -> None:
     assert world.txn.partitions == (A, B)
     world.mark(A)
     world.mark(A)
+    assert world.txn.partitions == (B,)
     world.holds = True
     world.mark(B)
     world.mark(B)
@@ -307,6 +308,20 @@ def test_a_decision_is_completed_after_loading() -> None:
     world.run()
     assert [(txn.transactional_id, txn.partitions) for txn in world.marked] == [(ID, (A, B))]
     assert world.appended == [attrs.evolve(finish(empty, world.now))]
+
+
+def test_a_loaded_transaction_times_out_from_its_first_partition_on() -> None:
+    world, other = World(open_one(2)), World(open_one(2))
+    assert other.add(2, TopicPartition("c", 0)) == errors.NONE
+    for each in (world, other):
+        each.now = 900 + 60_000
+        each.ids.abort_timed_out(each.now)
+        each.run()
+        assert each.stands == (ONGOING, 2) and each.ids.has_open
+        each.now += 1
+        each.ids.abort_timed_out(each.now)
+        each.run()
+        assert each.stands == (PREPARE_ABORT, 3)
 
 
 def test_expired_ids_share_batches_that_are_not_too_large() -> None:

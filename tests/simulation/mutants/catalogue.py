@@ -18,7 +18,9 @@ MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in AREAS.values() for mut
 
 EQUIVALENT: Mapping[str, str] = {
     "acks=all succeeds though the ISR has become too small": "A leader raises its high watermark with enough in-sync"
-    " replicas only, and answers in the same turn: the error after the append cannot occur."
+    " replicas only, and answers in the same turn: the error after the append cannot occur.",
+    "a high watermark that moved since the read is not sent": "If the log's offsets have changed since it was read, the"
+    " session reads the partition again at the next poll, and sends the high watermark that the log then has.",
 }
 """Mutants that were removed because they change no behaviour, with the reason."""
 
