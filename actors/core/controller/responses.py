@@ -90,7 +90,8 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     concerned = [
         tp
         for tp in event.deleted
-        if tp.topic in context.started and (not event.error_code or context.replica_state(broker_id, tp) is ReplicaState.DELETION_STARTED)
+        if tp.topic in context.started
+        and (not event.error_code or context.replica_state(broker_id, tp) is ReplicaState.DELETION_STARTED)
     ]
     failed = concerned if event.error_code else [tp for tp in concerned if tp in wrong]
     if failed:

@@ -19,7 +19,11 @@ def test_it_holds_what_a_dict_holds(made: list[tuple[str, list[TopicPartition], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition_table, "FULL", 3)
         numbers: dict[str, int] = {}
-        table, other, expected = PartitionTable[int](numbers), PartitionTable[None](numbers), dict[TopicPartition, int]()
+        table, other, expected = (
+            PartitionTable[int](numbers),
+            PartitionTable[None](numbers),
+            dict[TopicPartition, int](),
+        )
         for change, some, value in made:
             if change == "set":
                 for partition in some:
