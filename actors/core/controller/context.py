@@ -596,7 +596,7 @@ class ControllerContext:
     def set_partitions_online(self, partitions: Sequence[cluster.TopicPartition]) -> None:
         """Set the states of these partitions to ONLINE; this is fast while no partition is leaderless."""
         if not self._leaderless:
-            self._partition_states.fill(partitions, PartitionState.ONLINE)
+            self._partition_states.update(dict.fromkeys(partitions, PartitionState.ONLINE))
             return
         for partition in partitions:
             self.set_partition_state(partition, PartitionState.ONLINE)
@@ -610,21 +610,23 @@ class ControllerContext:
         return self._table_of(self._replica_states, broker_id).find(partitions, ReplicaState.NON_EXISTENT)
 
     def set_replica_states(
-        self, broker_id: int, partitions: Sequence[cluster.TopicPartition], state: ReplicaState
+        self, broker_id: int, partitions: Iterable[cluster.TopicPartition], state: ReplicaState
     ) -> None:
         """Set the states of a broker's replicas without a check of the transition."""
-        self._table_of(self._replica_states, broker_id).fill(partitions, state)
+        self._table_of(self._replica_states, broker_id).update(dict.fromkeys(partitions, state))
 
     def learn_leaderships(self, leaderships: Iterable[cluster.Leadership]) -> None:
-        """Store the leaderships that were read from state znodes."""
-        for partition, state in leaderships:
-            self.lead(partition, state)
+        """Store the leaderships that were read from state znodes, or written."""
+        states = dict(leaderships)
+        self._leadership.update(states)
+        assignments = self._assignments.find(tuple(states), NO_ASSIGNMENT)
+        for (partition, state), assignment in zip(states.items(), assignments, strict=True):
+            self._last_sent.pop(partition, None)
+            self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
     def lead(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
         """Store a partition's leadership."""
-        self._leadership[partition] = state
-        self._last_sent.pop(partition, None)
-        self._set_imbalanced(partition, is_imbalanced(self._assignments.get(partition, NO_ASSIGNMENT), state))
+        self.learn_leaderships((cluster.Leadership(partition, state),))
 
     def last_sent_for(self, partition: cluster.TopicPartition, assignment: cluster.ReplicaAssignment) -> LastSent:
         """Return the state last sent for a partition with known leadership (rule 6)."""

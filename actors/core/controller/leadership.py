@@ -95,12 +95,12 @@ def write_states(
     for (partition, new), result in zip(updates, answer.results, strict=True):
         if result.code == OK:
             state = leader_isr_and_epoch(new.leader, new.leader_epoch, new.isr, new.controller_epoch, result.zk_version)
-            context.lead(partition, state)
             written.append(Leadership(partition, state))
         elif result.code == BAD_VERSION or as_known:
             again.append(partition)
         else:
             failures[partition] = f"its state could not be written: {CODE_NAMES[result.code]}"
+    context.learn_leaderships(written)
     if again:
         probe("T2 only the states that met another version are written again")
     return written, again

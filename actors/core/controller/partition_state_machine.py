@@ -138,8 +138,7 @@ def start(context: ControllerContext) -> Flow[None]:
 
 def enter(step: PartitionStep) -> Flow[None]:
     """Set the partitions' state; change nothing else."""
-    for partition in step.partitions:
-        _enter(step, partition)
+    _enter(step, step.partitions)
     yield from ()
 
 
@@ -168,13 +167,16 @@ def create(step: PartitionStep) -> Flow[None]:
     except AskFailed as error:
         failures.update(dict.fromkeys((tp for tp, _ in states), str(passing(error))))
         return
-    for (partition, state), result in zip(states, written.results, strict=True):
-        if result.code != OK:
-            failures[partition] = f"its state could not be created: {CODE_NAMES[result.code]}"
-            continue
-        context.lead(partition, state)
+    created = []
+    for each, result in zip(states, written.results, strict=True):
+        if result.code == OK:
+            created.append(each)
+        else:
+            failures[each.partition] = f"its state could not be created: {CODE_NAMES[result.code]}"
+    context.learn_leaderships(created)
+    for partition, state in created:
         step.batch.add_leader_and_isr(state.isr, partition, state, context.assignments[partition], is_new=True)
-        _enter(step, partition)
+    _enter(step, [partition for partition, _ in created])
 
 
 def elect(step: PartitionStep) -> Flow[None]:
@@ -214,25 +216,34 @@ def elect(step: PartitionStep) -> Flow[None]:
             context.count_election(choice.unclean)
             assignment = context.assignments[partition]
             step.batch.add_leader_and_isr(choice.recipients, partition, state, assignment, is_new=False)
-            _enter(step, partition)
+        _enter(step, [partition for partition, _ in written])
 
 
-def _enter(step: PartitionStep, partition: TopicPartition) -> None:
-    context = step.context
+def _enter(step: PartitionStep, partitions: Sequence[TopicPartition]) -> None:
     # Kafka logs each change at INFO. Here the level is DEBUG, which only the option `--logs` enables.
     if log.isEnabledFor(logging.DEBUG):
-        before, after = context.partition_state(partition).value, step.target.value
-        if step.target is PartitionState.ONLINE:
-            log.debug(
-                "%s Changed partition %s from %s to %s with state %s",
-                *(context.tag, partition, before, after, log_text.leader_and_isr(context.leadership[partition])),
-            )
-        else:
-            log.debug(
-                "%s Changed partition %s state from %s to %s with assigned replicas %s",
-                *(context.tag, partition, before, after, log_text.join_values(context.assignment(partition).replicas)),
-            )
-    context.set_partition_state(partition, step.target)
+        for partition in partitions:
+            _log_change(step, partition)
+    if step.target is PartitionState.ONLINE:
+        step.context.set_partitions_online(partitions)
+    else:
+        for partition in partitions:
+            step.context.set_partition_state(partition, step.target)
+
+
+def _log_change(step: PartitionStep, partition: TopicPartition) -> None:
+    context = step.context
+    before, after = context.partition_state(partition).value, step.target.value
+    if step.target is PartitionState.ONLINE:
+        log.debug(
+            "%s Changed partition %s from %s to %s with state %s",
+            *(context.tag, partition, before, after, log_text.leader_and_isr(context.leadership[partition])),
+        )
+    else:
+        log.debug(
+            "%s Changed partition %s state from %s to %s with assigned replicas %s",
+            *(context.tag, partition, before, after, log_text.join_values(context.assignment(partition).replicas)),
+        )
 
 
 def _choose(

@@ -61,11 +61,12 @@ class PartitionTable(Mapping[TopicPartition, V]):
         return default if values is None else values.get(partition, default)
 
     def find(self, partitions: Sequence[TopicPartition], default: D) -> list[V | D]:
-        """Return the value of each of these partitions, or `default`."""
-        together = self._common_dict(partitions)
-        if together is None:
-            return [self.get(partition, default) for partition in partitions]
-        return list(map(together.get, partitions, repeat(default)))
+        """Return the value of each of these partitions, or `default`. All values must be true."""
+        first = self._numbers.get(partitions[0].topic, -1) if partitions else -1
+        found = list(map(self.dicts.get(first, {}).get, partitions))
+        if all(found):  # so for most calls: all partitions are in one dict
+            return cast("list[V | D]", found)
+        return [self.get(partition, default) for partition in partitions]
 
     def __setitem__(self, partition: TopicPartition, value: V) -> None:
         number = self._numbers.get(partition.topic)
@@ -77,15 +78,16 @@ class PartitionTable(Mapping[TopicPartition, V]):
         self._size += partition not in values
         values[partition] = value
 
-    def fill(self, partitions: Sequence[TopicPartition], value: V) -> None:
-        """Set the value of each of these partitions to `value`."""
-        together = self._common_dict(partitions)
+    def update(self, values: dict[TopicPartition, V]) -> None:
+        """Set these values."""
+        numbers = set(map(self._numbers.get, set(map(_TOPIC, values)), repeat(-1)))
+        together = self.dicts.get(numbers.pop()) if len(numbers) == 1 else None
         if together:
             self._size -= len(together)
-            together.update(dict.fromkeys(partitions, value))
+            together.update(values)
             self._size += len(together)
         else:
-            for partition in partitions:
+            for partition, value in values.items():
                 self[partition] = value
 
     def pop(self, partition: TopicPartition, default: D) -> V | D:
@@ -107,8 +109,3 @@ class PartitionTable(Mapping[TopicPartition, V]):
             number += 1
         self._numbers[topic] = number
         return number
-
-    def _common_dict(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, V] | None:
-        """Return the dict with all these partitions; None if they are in several dicts."""
-        numbers = set(map(self._numbers.get, set(map(_TOPIC, partitions)), repeat(-1)))
-        return self.dicts.get(numbers.pop(), {}) if len(numbers) == 1 else None

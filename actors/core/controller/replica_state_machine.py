@@ -89,7 +89,7 @@ class ReplicaStep:
     skipped: dict[cluster.TopicPartition, None]
     settled: Test
 
-    def enter(self, partitions: Sequence[cluster.TopicPartition]) -> None:
+    def enter(self, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Set the state of the broker's replicas of these partitions to `target`."""
         self.context.set_replica_states(self.broker_id, partitions, self.target)
 

@@ -11,7 +11,7 @@ from actors.core.controller.partition_table import PartitionTable
 from messages.cluster import TopicPartition
 
 partitions = st.builds(TopicPartition, st.sampled_from("abcdef"), st.integers(0, 4))
-changes = st.lists(st.tuples(st.sampled_from(["set", "fill", "pop"]), st.lists(partitions), st.integers()))
+changes = st.lists(st.tuples(st.sampled_from(["set", "update", "pop"]), st.lists(partitions), st.integers(1)))
 
 
 @given(changes)
@@ -28,9 +28,9 @@ def test_it_holds_what_a_dict_holds(made: list[tuple[str, list[TopicPartition], 
             if change == "set":
                 for partition in some:
                     table[partition] = expected[partition] = value
-            elif change == "fill":
-                table.fill(some, value)
-                other.fill(some, None)
+            elif change == "update":
+                table.update(dict.fromkeys(some, value))
+                other.update(dict.fromkeys(some))
                 expected.update(dict.fromkeys(some, value))
             else:
                 assert [table.pop(each, "gone") for each in some] == [expected.pop(each, "gone") for each in some]
@@ -43,6 +43,6 @@ def test_it_holds_what_a_dict_holds(made: list[tuple[str, list[TopicPartition], 
 def test_small_topics_share_a_dict_until_it_is_full() -> None:
     table = PartitionTable[None]({})
     everyone = [TopicPartition(f"t{topic}", n) for topic in range(30) for n in range(1000)]
-    table.fill(everyone, None)
+    table.update(dict.fromkeys(everyone))
     assert [len(values) for values in table.dicts.values()] == [partition_table.FULL] * 3
     assert list(table) == everyone
