@@ -100,6 +100,7 @@ class LogTransactions:
         for file in sorted(self._folder.glob("*.log")):
             if self._file is None or file.name > self._file.name:
                 self._file, self._position = file, 0
+                self._end = max(self._end, int(file.stem))
                 return True
         return False
 
