@@ -23,11 +23,11 @@ import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, compress, groupby
 from typing import NamedTuple
 
 from actors.core.controller import log_text
-from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, LastSent
+from actors.core.controller.context import NO_ASSIGNMENT, BrokerEndpointNotAvailable, ControllerContext, LastSent
 from actors.core.controller.instructions import SendRequest
 from messages import cluster
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LiveLeader
@@ -162,23 +162,31 @@ class RequestBatch:
         context = self._context
         known = context.last_sent.find(partitions, None)
         if not all(known):  # the state of a partition was never sent, or the partition has no leader
-            led = [partition for partition in partitions if partition in context.leadership]
-            if len(led) < len(partitions):
-                partitions, known = led, context.last_sent.find(led, None)
+            led = context.leadership.find(partitions, None)
+            if not all(led):
+                partitions = list(compress(partitions, led))
+                known = context.last_sent.find(partitions, None)
         if not partitions:
             return
         states, numbers = self._leader_and_isr[broker_id], context.dict_numbers
         roles = list(map(_LAST_ROLE, known)) if all(known) and not self._some_new else []
         if not roles or not all(roles) or any(map(_IS_NEW, roles)):
             last = [states[numbers[partition.topic]].get(partition) for partition in partitions]
-            roles = list(map(self._role_again, partitions, known, last))
+            leaderships = filter(None, context.leadership.find(partitions, None))
+            assignments = context.assignments.find(partitions, NO_ASSIGNMENT)
+            roles = list(map(self._role_again, partitions, known, last, leaderships, assignments))
         for partition, role in zip(partitions, roles, strict=True):
             states[numbers[partition.topic]][partition] = role
         self._add_all_brokers()
         self._add_metadata(partitions)
 
     def _role_again(
-        self, partition: cluster.TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
+        self,
+        partition: cluster.TopicPartition,
+        last_sent: LastSent | None,
+        last: LeaderAndIsrPartitionState | None,
+        leadership: cluster.LeaderIsrAndControllerEpoch,
+        assignment: cluster.ReplicaAssignment,
     ) -> LeaderAndIsrPartitionState:
         """Return the role cached in `last_sent`, or create a role.
 
@@ -187,7 +195,6 @@ class RequestBatch:
         """
         role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:
-            leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
             role = self._context.role_to_send(partition, leadership, assignment, last is not None and last.is_new)
         return role
 
@@ -343,7 +350,6 @@ class RequestBatch:
         Partitions without cached leadership are left out.
         """
         context, queued = self._context, self._context.queued
-        leadership = context.leadership
         known = context.last_sent.find(partitions, None)
         if all_online and not queued and all(known):
             last = tuple(map(_LAST_METADATA, known))
@@ -351,10 +357,10 @@ class RequestBatch:
                 return last
         states: list[UpdateMetadataPartitionState] = []
         shared = {} if context.offline_dirs else self._offline_replicas
-        for partition, last_sent in zip(partitions, known, strict=True):
+        for partition, last_sent, led in zip(partitions, known, context.leadership.find(partitions, None), strict=True):
+            if led is None:
+                continue
             if last_sent is None:
-                if partition not in leadership:
-                    continue
                 last_sent = context.last_sent_for(partition, context.assignment(partition))
             replicas = last_sent.assignment.replicas
             offline = () if all_online else shared.get(replicas)
@@ -363,7 +369,7 @@ class RequestBatch:
             deleting = bool(queued) and partition.topic in queued
             state = last_sent.metadata
             if state is None or deleting or state.offline_replicas != offline:
-                state = last_sent.make_metadata(partition, leadership[partition], offline, deleting)
+                state = last_sent.make_metadata(partition, led, offline, deleting)
             states.append(state)
         return tuple(states)
 

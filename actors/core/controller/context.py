@@ -24,6 +24,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
@@ -110,7 +111,7 @@ def is_imbalanced(assignment: cluster.ReplicaAssignment, state: cluster.LeaderIs
 
 
 class LastSent:
-    """The partition state that the controller last sent to brokers; the fields are None before the first request."""
+    """The partition state that the controller last sent to brokers; a field is None if its value was never sent."""
 
     __slots__ = ("assignment", "metadata", "role")
 
@@ -484,13 +485,26 @@ class ControllerContext:
 
         Return these partitions.
         """
-        added = []
+        added, unknown = [], dict[cluster.TopicPartition, cluster.ReplicaAssignment]()
+        hosted = defaultdict[int, dict[cluster.TopicPartition, None]](dict)
         known = self._topics.setdefault(topic, {})
         for number, assignment in partitions:
-            if number not in known or self.is_new(topic, number, assignment):
-                partition = cluster.TopicPartition(topic, number)
+            if number not in known:
+                partition = known[number] = cluster.TopicPartition(topic, number)
+                unknown[partition] = assignment
+                if assignment.adding or assignment.removing:
+                    self._reassigning[partition] = None
+                for broker_id in assignment.replicas:
+                    hosted[broker_id][partition] = None
+            elif self.is_new(topic, number, assignment):
+                partition = known[number]
                 self.set_assignment(partition, assignment)
-                added.append(partition)
+            else:
+                continue
+            added.append(partition)
+        self._assignments.update(unknown)
+        for broker_id, some in hosted.items():
+            self._table_of(self._hosted, broker_id).update(some)
         return added
 
     def is_new(self, topic: str, number: int, assignment: cluster.ReplicaAssignment) -> bool:
@@ -619,10 +633,14 @@ class ControllerContext:
         """Store the leaderships that were read from state znodes, or written."""
         states = dict(leaderships)
         self._leadership.update(states)
-        assignments = self._assignments.find(tuple(states), NO_ASSIGNMENT)
-        for (partition, state), assignment in zip(states.items(), assignments, strict=True):
-            self._last_sent.pop(partition, None)
-            self._set_imbalanced(partition, is_imbalanced(assignment, state))
+        partitions = tuple(states)
+        for last_sent in filter(None, self._last_sent.find(partitions, None)):
+            last_sent.role = last_sent.metadata = None
+        assignments = self._assignments.find(partitions, NO_ASSIGNMENT)
+        imbalanced = list(map(is_imbalanced, assignments, states.values()))
+        if self._imbalanced or any(imbalanced):
+            for partition, is_one in zip(states, imbalanced, strict=True):
+                self._set_imbalanced(partition, is_one)
 
     def lead(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
         """Store a partition's leadership."""

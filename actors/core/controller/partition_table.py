@@ -7,7 +7,7 @@ misses the caches of the processor; in one of FULL partitions it takes 55 ns.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import TypeVar, cast, overload
 
@@ -62,10 +62,12 @@ class PartitionTable(Mapping[TopicPartition, V]):
 
     def find(self, partitions: Sequence[TopicPartition], default: D) -> list[V | D]:
         """Return the value of each of these partitions, or `default`. All values must be true."""
-        first = self._numbers.get(partitions[0].topic, -1) if partitions else -1
-        found = list(map(self.dicts.get(first, {}).get, partitions))
-        if all(found):  # so for most calls: all partitions are in one dict
+        number = self._numbers.get(partitions[0].topic, -1) if partitions else -1
+        found = list(map(self.dicts.get(number, {}).get, partitions))
+        if all(found):  # so for most calls: all partitions are known, and in one dict
             return cast("list[V | D]", found)
+        if len(self._numbers_of(partitions)) == 1:
+            return [default if value is None else value for value in found]
         return [self.get(partition, default) for partition in partitions]
 
     def __setitem__(self, partition: TopicPartition, value: V) -> None:
@@ -80,9 +82,11 @@ class PartitionTable(Mapping[TopicPartition, V]):
 
     def update(self, values: dict[TopicPartition, V]) -> None:
         """Set these values."""
-        numbers = set(map(self._numbers.get, set(map(_TOPIC, values)), repeat(-1)))
-        together = self.dicts.get(numbers.pop()) if len(numbers) == 1 else None
-        if together:
+        numbers = self._numbers_of(values)
+        if numbers == {-1} and len(topics := set(map(_TOPIC, values))) == 1:
+            numbers = {self._add_topic(*topics)}
+        if len(numbers) == 1 and -1 not in numbers:
+            together = self.dicts.setdefault(numbers.pop(), {})
             self._size -= len(together)
             together.update(values)
             self._size += len(together)
@@ -101,6 +105,10 @@ class PartitionTable(Mapping[TopicPartition, V]):
         if not values:
             del self.dicts[number]
         return value
+
+    def _numbers_of(self, partitions: Iterable[TopicPartition]) -> set[int]:
+        """Return the numbers of these partitions' dicts, with -1 for new topics."""
+        return set(map(self._numbers.get, set(map(_TOPIC, partitions)), repeat(-1)))
 
     def _add_topic(self, topic: str) -> int:
         """Return the number of the dict for a new topic: the last number, or the next if that dict is full."""

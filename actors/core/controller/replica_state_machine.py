@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import compress
 
 from actors.core.controller import log_text
 from actors.core.controller.batch import RequestBatch
@@ -216,7 +217,7 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
     context, broker_id = step.context, step.broker_id
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
     leaderships, assignments = context.leadership, context.assignments
-    led = [tp for tp in step.partitions if tp in leaderships]
+    led = list(compress(step.partitions, leaderships.find(step.partitions, None)))
     removed = yield from _remove_from_isr(step, led)
     if log.isEnabledFor(logging.DEBUG):
         for partition, state in removed:
