@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from actors.simulation.log_transactions import LogTransactions
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from messages.apis.fetch import AbortedTransaction
@@ -88,3 +91,9 @@ def test_what_a_reader_of_committed_data_sees() -> None:
     log = b"".join(placed(batch, offset) for offset, batch in enumerate(batches))
     seen = [(each.offset, each.value) for each in visible_records(log, (AbortedTransaction(1, 0),))]
     assert seen == [(1, b"plain"), (2, b"other"), (4, b"committed")]
+
+
+def test_what_lies_behind_the_log_end_is_not_read(tmp_path: Path) -> None:
+    """A bit was flipped in the first batch of the last segment, which the broker does not read."""
+    (tmp_path / "00000000000000000007.log").write_bytes(b"\xff" * HEADER.size)
+    assert LogTransactions(tmp_path, 7).producers == {}
