@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from actors.runtime.trace.silence import silent
+from actors.simulation.schedule import Schedule
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from messages.vocabulary import Message
 from tests.agreement.cluster import BROKERS, CONTROLLERS, NODES, ROLES, SETTINGS
@@ -24,7 +25,7 @@ class Paper(Cluster):
 
     def __init__(self, place: Path, settings: tuple[tuple[str, str], ...] = ()) -> None:
         described = {name: FLAGS.get(str(value), value) for name, value in {**SETTINGS, **dict(settings)}.items()}
-        super().__init__(len(NODES), place, steady=True, settings=described)
+        super().__init__(Schedule(len(NODES), steady=True), place, settings=described)
         for node_id, machine in self.machines.items():
             machine.settings = attrs.evolve(machine.settings, roles=ROLES[node_id in CONTROLLERS])
         for node_id in (*CONTROLLERS, *BROKERS):
