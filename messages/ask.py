@@ -98,6 +98,10 @@ class BadZnode(AskFailed):
     """A znode contains invalid data; the exception's message says what is wrong."""
 
 
+class UnknownTopic(AskFailed):
+    """The topic of a write does not exist; the exception's message names it."""
+
+
 class ZooKeeperRefused(AskFailed):
     """ZooKeeper returned an unexpected error code; the exception's message has the reason and the path."""
 
@@ -108,7 +112,10 @@ class LostAnswer(AskFailed):
 
 FAILURES: dict[str, type[AskFailed]] = {
     cls.__name__: cls
-    for cls in (AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused)
+    for cls in (
+        *(AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, UnknownTopic),
+        ZooKeeperRefused,
+    )
 }
 """Exception classes by the name in a Failure."""
 

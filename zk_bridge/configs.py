@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from messages import store, zookeeper
-from messages.ask import BadZnode, Done
+from messages.ask import BadZnode, Done, UnknownTopic
 from messages.client_quotas import QUOTAS, ClientQuota, QuotaEntity
 from messages.cluster import ConfigEntry
 from messages.flow.conversation import Pause
@@ -75,8 +75,9 @@ def get_user_configs(question: zookeeper.GetUserConfigs) -> Conversation:
 
 
 def set_topic_config(question: zookeeper.SetTopicConfig) -> Conversation:
-    """Write a topic's overrides."""
-    return (yield from _write(paths.topic_config(question.topic), f"topics/{question.topic}", question.config))
+    """Write a topic's overrides if the topic exists. Raises UnknownTopic."""
+    topic = question.topic
+    return (yield from _write(paths.topic_config(topic), f"topics/{topic}", question.config, paths.topic(topic)))
 
 
 def set_broker_config(question: zookeeper.SetBrokerConfig) -> Conversation:
@@ -99,14 +100,21 @@ def _overrides(names: tuple[Any, ...], node_paths: tuple[str, ...]) -> Conversat
     return found
 
 
-def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...]) -> Conversation:
-    """Write overrides, and a change notification for all brokers, in one transaction."""
+def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...], owner: str = "") -> Conversation:
+    """Write overrides, and a change notification for all brokers, in one transaction.
+
+    Args:
+        owner: The znode of the topic, without which nothing is written. Kafka reads it before the write.
+    """
     config = store.WriteOp(store.CREATE, path, encode_config(entries))
     notify = store.WriteOp(store.CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity))
     while True:
-        (old,) = yield from data_of((path,))
+        old, *owners = yield from data_of((path, owner) if owner else (path,))
+        if any(each.code == store.NO_NODE for each in owners):
+            raise UnknownTopic(f"{owner} does not exist")
         write_config = config if old.code == store.NO_NODE else config._replace(kind=store.SET)
-        reply = yield from transact((write_config, notify), store.NODE_EXISTS, store.NO_NODE)
+        checks = (store.WriteOp(store.CHECK, owner, None),) if owner else ()
+        reply = yield from transact((*checks, write_config, notify), store.NODE_EXISTS, store.NO_NODE)
         if reply.code == store.OK:
             return Done()
         yield from create_missing((paths.CONFIG_CHANGES, *paths.ancestors(path)))

@@ -133,7 +133,7 @@ def check_fence(reply: store.StoreReply, ops: Sequence[store.WriteOp]) -> None:
     """Raise ControllerMoved if the transaction `ops` failed because of its fence."""
     if reply.code in (store.BAD_VERSION, store.NO_NODE) and 0 <= reply.culprit < len(ops):
         op = ops[reply.culprit]
-        if op.kind == store.CHECK:
+        if op.kind == store.CHECK and op.path in (paths.CONTROLLER_EPOCH, paths.CONTROLLER):
             expected = f"no longer has version {op.version}" if reply.code == store.BAD_VERSION else "no longer exists"
             raise ControllerMoved(f"{op.path} {expected}")
 

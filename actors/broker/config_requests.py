@@ -44,6 +44,7 @@ from messages.apis.user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from messages.ask import UnknownTopic
 from messages.broker import GetKnownTopics
 from messages.client_quotas import QuotaEntity, desanitize, sanitize
 from messages.cluster import ConfigEntry
@@ -225,7 +226,11 @@ class ConfigsActor(FlowActor):
             )
             return refused.code, str(refused)
         if not request.validate_only:
-            yield from ask(write)
+            try:
+                yield from ask(write)
+            except UnknownTopic:  # it was deleted since this broker's metadata cache had it
+                unknown = _unknown_topic(resource.resource_name)
+                return unknown.code, str(unknown)
         return errors.NONE, None
 
     def _plan_change(
@@ -280,5 +285,9 @@ def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, 
     if not name:
         raise Refused("Default topic resources are not allowed.")
     if name not in overrides:
-        raise Refused(f"The topic '{name}' does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
+        raise _unknown_topic(name)
     return overrides[name]
+
+
+def _unknown_topic(name: str) -> Refused:
+    return Refused(f"The topic '{name}' does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)

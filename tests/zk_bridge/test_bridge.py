@@ -360,6 +360,13 @@ def test_a_changed_configuration_leaves_a_notification(bridge: Bridged) -> None:
     assert decode_config_change("", data) == "topics/t"
 
 
+def test_the_overrides_of_a_deleted_topic_are_not_written(bridge: Bridged) -> None:
+    bridge.ask(zookeeper.EnsurePaths())
+    refusal = bridge.ask(zookeeper.SetTopicConfig("gone", (ConfigEntry("a", "b"),)))
+    assert refusal == Failure("UnknownTopic", "/brokers/topics/gone does not exist")
+    assert not bridge.server.children("/config/topics").names and not bridge.server.children("/config/changes").names
+
+
 def test_client_quotas_share_znodes_with_other_configs(bridge: Bridged) -> None:
     bridge.ask(zookeeper.EnsurePaths())
     pair, user, client = QuotaEntity("u", "<default>"), QuotaEntity("u"), QuotaEntity(None, "c%20")

@@ -35,6 +35,7 @@ class Consequence(enum.Enum):
 
 CONSEQUENCES: dict[type[Exception], Consequence] = {
     ask.BadZnode: Consequence.DROPPED,
+    ask.UnknownTopic: Consequence.DROPPED,
     ask.ZooKeeperRefused: Consequence.DROPPED,
     BrokerEndpointNotAvailable: Consequence.DROPPED,
     ask.SessionLost: Consequence.EXPIRED,
