@@ -181,9 +181,9 @@ def _end(cluster: Cluster, about: Callable[[], Target], request: Message, respon
 def _send_more(cluster: Cluster, about: Callable[[], Target], request: AnyMessage, response: AnyMessage | None) -> None:
     """Send further requests after some responses.
 
-    They continue a fetch session with the next epoch, with the same epoch again, and with a wrong one, end a
-    transaction that has not begun, or concern a group that waits for its leader's assignment; the last of these
-    replaces the leader.
+    They continue a fetch session with the next epoch, with the same epoch again, with a wrong one, and either
+    after another has replaced it or without its partition, end a transaction that has not begun, or concern a group
+    that waits for its leader's assignment; the last of these replaces the leader.
     """
     if isinstance(response, InitProducerIdResponse) and response.error_code == errors.NONE:
         id, epoch = response.producer_id, response.producer_epoch
@@ -192,7 +192,8 @@ def _send_more(cluster: Cluster, about: Callable[[], Target], request: AnyMessag
         end = f"EndTxn:version=1;transactional_id=stray;producer_id={id};producer_epoch={epoch}"
         _send_steps(cluster, about, (end,), _end)
     if isinstance(response, FetchResponse) and response.session_id:
-        fetches = (f"Fetch:session_id={response.session_id};session_epoch={epoch}" for epoch in (1, 1, 9))
+        ends = ("2;forgotten=@partition",) if response.session_id % 2 else (0, 2)
+        fetches = (f"Fetch:session_id={response.session_id};session_epoch={each}" for each in (1, 1, 9, *ends))
         _send_steps(cluster, about, fetches, _end)
     if isinstance(response, JoinGroupResponse) and response.error_code == errors.NONE and request.group_id == "stuck":
         stuck, generation = f"group_id=stuck;member_id={response.member_id}", response.generation_id

@@ -37,7 +37,10 @@ from messages.apis import (
     offset_fetch,
     sync_group,
 )
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.end_txn import EndTxnRequest
 from messages.apis.fetch import FetchRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.list_offsets import ListOffsetsRequest
@@ -68,7 +71,8 @@ WATCHED = frozenset(
     (
         *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest, ProduceRequest),
         *(*MEMBERS, offset_fetch.OffsetFetchRequest, delete_groups.DeleteGroupsRequest, leave_group.LeaveGroupRequest),
-        *(*WITH_LEADER_EPOCHS, WriteTxnMarkersRequest, describe_groups.DescribeGroupsRequest),
+        *(*WITH_LEADER_EPOCHS, WriteTxnMarkersRequest, describe_groups.DescribeGroupsRequest, EndTxnRequest),
+        *(AddPartitionsToTxnRequest, AddOffsetsToTxnRequest),
     )
 )
 """The classes of the requests whose responses are facts."""
@@ -140,11 +144,17 @@ class Exchanges:
     """The pending requests between all hosts, and the newest epochs that each process has accepted.
 
     `states` are the partition states in ZooKeeper; `partitions` is the number of partitions of __consumer_offsets.
+    Polls of followers are recorded only in a simulated cluster, because a trace has too many.
     """
 
     def __init__(
-        self, states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch], replicas: Replicas, partitions: int
+        self,
+        states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
+        replicas: Replicas,
+        partitions: int,
+        is_simulated: bool,
     ) -> None:
+        self._is_simulated = is_simulated
         self._states = states
         self._replicas = replicas
         self._offsets_partitions = partitions
@@ -185,8 +195,8 @@ class Exchanges:
             case WriteTxnMarkersRequest():
                 arrival.markers = dict(self.markers.get(process, {}))
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
-                is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
-                if not is_consumers and not any(part.current_leader_epoch >= 0 for part in request.partitions):
+                is_kept = isinstance(request, FetchRequest) and (self._is_simulated or request.replica_id < 0)
+                if not is_kept and not any(part.current_leader_epoch >= 0 for part in request.partitions):
                     return
                 arrival.accepted = Accepted(leader_epochs=self._epochs(mine, request.partitions))
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
@@ -273,6 +283,10 @@ class Exchanges:
     def waits(self, connection: Hashable) -> bool:
         """Return whether the response to a request is a fact."""
         return connection in self._arrivals
+
+    def waiting(self) -> Iterable[ResponseSent]:
+        """Return the requests that have no response yet."""
+        return self._arrivals.values()
 
     def handle_response(self, connection: Hashable, response: Any, now: float) -> ResponseSent | None:
         """Handle a response that a process sent; return the fact for the monitors."""

@@ -59,7 +59,8 @@ class ObservedCluster:
             lambda: settings.unclean_leader_election_enable or (cluster is not None and cluster.elects_uncleanly),
         )
         self.replicas = Replicas()
-        self.exchanges = Exchanges(self.znodes.states, self.replicas, settings.offsets_topic_num_partitions)
+        partitions = settings.offsets_topic_num_partitions
+        self.exchanges = Exchanges(self.znodes.states, self.replicas, partitions, cluster is not None)
         self.history = ClientHistory()
         self._nodes = None if cluster is None else Reachability(cluster, self.znodes)
         self.power_failed = False

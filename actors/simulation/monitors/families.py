@@ -7,6 +7,7 @@ from actors.simulation.monitors.cleaning_invariants import CleaningInvariants
 from actors.simulation.monitors.cluster_invariants import ClusterInvariants
 from actors.simulation.monitors.controller_invariants import ControllerInvariants
 from actors.simulation.monitors.controller_state_invariants import ControllerStateInvariants
+from actors.simulation.monitors.fetch_session_invariants import FetchSessionInvariants
 from actors.simulation.monitors.group_invariants import GroupInvariants
 from actors.simulation.monitors.log_invariants import LogInvariants
 from actors.simulation.monitors.monitor import Monitor, invariants_of
@@ -22,6 +23,7 @@ FAMILIES: tuple[type[Monitor], ...] = (
     ControllerStateInvariants,
     ReplicationInvariants,
     StaleRequestInvariants,
+    FetchSessionInvariants,
     ClusterInvariants,
     ProducerInvariants,
     GroupInvariants,

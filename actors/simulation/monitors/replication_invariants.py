@@ -148,12 +148,15 @@ class ReplicationInvariants(Monitor):
 
     @invariant("followers know what is committed", "broker.md 4.5, KIP-227")
     def _followers_know_what_is_committed(self, fact: observed_facts.ClusterAtRest) -> Iterator[str]:
-        """An ISR has its leader's high watermark at rest: fetch sessions tell one that moves without records, too."""
+        """At rest, all that the ISR has is committed, and it has its leader's high watermark.
+
+        Fetch sessions send a high watermark that moves without records, and take all fetch offsets.
+        """
         for partition, state in self.znodes.remaining.items():
             logs = self.replicas.logs_of(partition)
             if self.nodes.can_commit(partition) and state.leader in logs and not self.observed.may_lack(partition):
                 known = {node: logs[node].high_watermark for node in state.isr if node in logs}
-                if set(known.values()) - {logs[state.leader].high_watermark}:
+                if set(known.values()) != {min(logs[node].end for node in known)}:
                     yield f"{partition}: the ISR of leader {state.leader} has the high watermarks {known}"
 
     @invariant("consumers read committed records", "broker.md 3.7, KIP-98", FetchRequest)

@@ -7,8 +7,7 @@ from typing import Any
 
 from actors.simulation.exchanges import accepted_markers
 from actors.simulation.monitors.monitor import Monitor, invariant
-from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import START, Accepted, Process, ResponseSent
+from actors.simulation.observed_facts import START, Accepted, ResponseSent
 from messages import errors
 from messages.apis.fetch import FetchRequest
 from messages.apis.heartbeat import HeartbeatRequest
@@ -23,26 +22,9 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH
 from messages.response_codes import accepts
 
-FULL = 0
-"""The epoch of a fetch that names all its partitions."""
-
 
 class StaleRequestInvariants(Monitor):
     """The rules for requests with older controller, broker, leader or coordinator epochs, or older generations."""
-
-    def __init__(self, observed: ObservedCluster) -> None:
-        super().__init__(observed)
-        self._fetched: dict[tuple[Process, int], int] = {}
-        """The last epoch that a process accepted in each fetch session."""
-
-    @invariant("fetch sessions go on", "KIP-227", FetchRequest)
-    def _fetch_sessions_go_on(self, fact: ResponseSent) -> Iterator[str]:
-        """A process accepts each epoch of a fetch session once."""
-        key, epoch = (fact.process, fact.request.session_id), fact.request.session_epoch
-        if epoch > FULL and fact.response.error_code == errors.NONE:
-            if epoch <= self._fetched.get(key, FULL):
-                yield f"node {fact.node} accepted epoch {epoch} of fetch session {key[1]} after {self._fetched[key]}"
-            self._fetched[key] = epoch
 
     @invariant("stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5")
     def _stale_requests_are_refused(self, fact: ResponseSent) -> Iterator[str]:
