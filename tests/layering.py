@@ -138,9 +138,9 @@ LAYERS: dict[str, Layer] = {
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(
-        f"{_RULES} messages.wire actors.core.controller actors.core.coordinator actors.core.security actors.broker"
-        " actors.controller actors.coordinator actors.gateway actors.node actors.runtime actors.runtime.trace"
-        " actors.storage zk_bridge"
+        f"{_RULES} messages.wire actors.core.controller actors.core.coordinator actors.core.security"
+        " actors.core.transaction actors.broker actors.controller actors.coordinator actors.gateway actors.node"
+        " actors.runtime actors.runtime.trace actors.storage zk_bridge"
         " zk_bridge.client messages.trace messages.trace.files",
         others="attrs thespian",
         touches="files randomness threads code",

@@ -1,9 +1,9 @@
 """The simulated disks of a node: real files below the simulation's folder, and injected disk faults.
 
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
-Rule 2: a power failure loses unflushed data: a random part at the end of each log, and the file of its leader epochs. A
-        log directory with a clean shutdown marker has none. A killed process loses nothing, because its writes are in
-        the page cache.
+Rule 2: a power failure loses unflushed data: a random part at the end of each log, and half of the files of leader
+        epochs. A log directory with a clean shutdown marker has none. A killed process loses nothing, because its
+        writes are in the page cache.
 Rule 3: while a node is down, a bit of a committed batch can flip. The bit is one that the broker can notice at its next
         start: after a clean shutdown it is in the length of the log's last batch, otherwise in any field that the
         checksum covers, in the checksum, the format or the length. It is in the log's last segment, because earlier
@@ -176,7 +176,9 @@ class Disks(DiskFaults):
                     segments = sorted(log.glob("*.log"))
                     if segments:
                         size = segments[-1].stat().st_size
-                        os.truncate(segments[-1], chance.randint(0, size))
+                        os.truncate(segments[-1], left := chance.randint(0, size))
+                        if left % 2:
+                            continue
                     (log / EPOCHS).unlink(missing_ok=True)
 
     def flip(self, chance: random.Random) -> str | None:

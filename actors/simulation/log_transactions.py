@@ -15,6 +15,10 @@ from typing import NamedTuple
 
 import attrs
 
+from actors.core.topic.topic_name import TRANSACTION_STATE
+from actors.core.transaction.transaction import Transaction
+from actors.core.transaction.transaction_records import read_key, read_value
+from actors.storage.log.key_values import key_values
 from messages.records import NO_PRODUCER_ID
 from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import BatchHeader, has_valid_crc, whole_batches
@@ -56,25 +60,35 @@ class LogTransactions:
         self.producers: dict[int, LastBatch] = {}
         self.epochs: list[tuple[int, int, int]] = []
         """The leader epochs of successive batches, each with the first offset and the offset after the last."""
+        self.states: dict[str, tuple[Transaction, int]] = {}
+        """The last state of each transactional id, with its offset; of the coordinator's log only."""
+        self.changes: list[tuple[Transaction, Transaction]] = []
+        """Successive states that were written since the log was opened or truncated, until they are taken."""
+        self._has_states = folder.name.startswith(TRANSACTION_STATE)
         self._folder = folder
         self._file: Path | None = None
         self._position = 0
         self._end = 0
         self._open: dict[int, int] = {}
         """Producer id -> first offset."""
-        self._unreplicated: list[tuple[int, int]] = []
-        """(first offset, offset of the marker)."""
+        self._unreplicated: list[tuple[int, int, int]] = []
+        """(first offset, offset of the marker, producer id)."""
         self.read_on(end)
         self._unreplicated.clear()
+        self.changes.clear()
 
     @property
     def first_unfinished(self) -> int:
         """The first offset of the earliest unfinished transaction (rule 2); NO_OFFSET without one."""
-        return min((*self._open.values(), *(first for first, _ in self._unreplicated)), default=NO_OFFSET)
+        return min((*self._open.values(), *(first for first, *_ in self._unreplicated)), default=NO_OFFSET)
 
-    def first_of(self, producer_id: int) -> int:
-        """Return the first offset of the producer's open transaction; NO_OFFSET without one."""
-        return self._open.get(producer_id, NO_OFFSET)
+    def first_of(self, producer_id: int, since: int) -> int:
+        """Return the first offset of the producer's unfinished transaction; NO_OFFSET without one.
+
+        Markers before the offset `since` count as replicated.
+        """
+        late = (first for first, marker, producer in self._unreplicated if producer == producer_id and marker >= since)
+        return next(late, self._open.get(producer_id, NO_OFFSET))
 
     def aborted_within(self, first: int, last: int) -> Iterator[AbortedInLog]:
         """Yield the aborted transactions that have a record or their marker between these offsets."""
@@ -128,6 +142,12 @@ class LogTransactions:
         if self.epochs and self.epochs[-1][0] == header.leader_epoch:
             start = self.epochs.pop()[1]
         self.epochs.append((header.leader_epoch, start, header.next_offset))
+        for _, _, key, value, offset in key_values(batch, 0)[1] if self._has_states else ():
+            if value and (name := read_key(key.encode("latin-1"))):
+                state = read_value(name, value.encode("latin-1"))
+                if name in self.states:
+                    self.changes.append((self.states[name][0], state))
+                self.states[name] = state, offset
         if header.producer_id == NO_PRODUCER_ID or not has_valid_crc(batch, 0, header):
             return  # a flipped bit may have made it another transaction's
         known = self.producers.get(header.producer_id, LastBatch(header.producer_epoch))
@@ -145,7 +165,7 @@ class LogTransactions:
             first = self._open.pop(header.producer_id, None)
             if first is None:
                 return
-            self._unreplicated.append((first, header.base_offset))
+            self._unreplicated.append((first, header.base_offset, header.producer_id))
             if marker is not None and not marker.committed:
                 self.aborted.append(AbortedInLog(header.producer_id, first, header.base_offset))
         elif header.is_transactional:

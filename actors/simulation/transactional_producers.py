@@ -156,6 +156,8 @@ class Incarnation:
             response = yield from self._coordinate(request)
             if isinstance(response, init_producer_id.InitProducerIdResponse) and response.error_code == errors.NONE:
                 pair = self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+                if pair in self._observed.history.asked:
+                    self._observed.take(TransactionBroken(f"{self.id}: {pair} was given to another producer before"))
                 self._observed.history.asked[pair] = set()
                 self._producers.fenced[self.id] = max(pair, self._producers.fenced.get(self.id, pair))
                 return True

@@ -52,6 +52,16 @@ CASES: dict[str, Change] = {
         "for partition in marker.partitions:",
         "for partition in [each for each in marker.partitions if each.topic != '__consumer_offsets']:",
     ),
+    "states of transactions follow each other": Change(
+        "actors.core.transaction.transaction:add_partitions",
+        "start = txn.start_ms if txn.state is transaction_states.ONGOING else now",
+        "start = now",
+    ),
+    "coordinators answer what their log has": Change(
+        "actors.core.transaction.decisions:add_partitions",
+        "if txn.state is transaction_states.ONGOING and set(partitions) <= set(txn.partitions):",
+        "if txn.state is transaction_states.ONGOING:",
+    ),
     "input is processed once": Change(
         "actors.core.coordinator.offsets:Offsets.end_transaction", "elif ended.committed:", "else:"
     ),

@@ -10,6 +10,8 @@ from pathlib import Path
 import attrs
 
 from actors.core.topic.topic_name import TRANSACTION_STATE
+from actors.core.transaction import transaction_states
+from actors.core.transaction.transaction import NO_PRODUCER, Transaction
 from actors.simulation import observed_facts
 from actors.simulation.log_transactions import NO_OFFSET, LogTransactions
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
@@ -17,15 +19,22 @@ from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import FILES
 from actors.simulation.simulated_cluster import UP
 from actors.storage.log.checkpoint import Checkpoint
-from actors.storage.log_directories import CLEAN_MARKER, RECOVERY_POINTS, parse_name
+from actors.storage.log_directories import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, parse_name
 from messages import errors
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.end_txn import EndTxnRequest
 from messages.apis.fetch import READ_COMMITTED, AbortedTransaction, FetchRequest
 from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
+from messages.response_codes import codes_of
 from messages.wire.batch_records import InvalidRecords
 from messages.wire.compression import CannotDecompress
 from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import whole_batches
+
+CHANGING = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, EndTxnRequest)
+"""Requests that change the state of a transactional id."""
 
 
 @attrs.define
@@ -113,11 +122,54 @@ class LogInvariants(Monitor):
         if any(log.topic == TRANSACTION_STATE for log in {*self.replicas.truncated, *self.znodes.led_uncleanly}):
             return
         for partition in self.replicas.with_records.values():
-            leader = self.observed.leader_of(partition)
-            view = None if leader is None else self.replicas.log(leader, partition)
-            files = None if view is None or self.observed.is_lossy(partition) else self._files.get(view)
-            if files is not None and (first := files.transactions.first_of(fact.producer_id)) > NO_OFFSET:
+            if (first := self._first_open(partition, fact.producer_id)) > NO_OFFSET:
                 yield f"{partition}: producer {fact.producer_id} begins a transaction; one is open from {first} on"
+
+    @invariant("states of transactions follow each other", "transactions.md 1.3, 2.5, 2.6", lacks=FILES)
+    def _states_of_transactions_follow(self, fact: observed_facts.LogCalled) -> Iterator[str]:
+        """A transaction keeps the time of its begin, and is complete when no partition of it lacks the marker."""
+        files = self._files[fact.view].transactions
+        changes, files.changes = files.changes, []
+        for before, after in changes if self.observed.leader_of(fact.partition) == fact.node else ():
+            is_same = before.state is after.state is transaction_states.ONGOING  # more partitions: no repeated begin
+            if is_same and set(before.partitions) < set(after.partitions) and before.start_ms != after.start_ms:
+                yield f"node {fact.node} wrote that {before} begins at {after.start_ms}"
+            is_complete = after.state is transaction_states.COMPLETION.get(before.state)
+            for partition in before.partitions if is_complete else ():
+                if (first := self._first_open(partition, before.producer_id)) > NO_OFFSET:
+                    yield f"node {fact.node} wrote that {before} has ended; {partition} has it from {first} on"
+
+    def _first_open(self, partition: TopicPartition, producer_id: int) -> int:
+        """Return where an unfinished transaction of a producer begins in the leader's log; NO_OFFSET without one."""
+        leader = self.observed.leader_of(partition)
+        view = None if leader is None else self.replicas.log(leader, partition)
+        files = None if view is None or self.observed.is_lossy(partition) else self._files.get(view)
+        if view is None or files is None:
+            return NO_OFFSET
+        return files.transactions.first_of(producer_id, view.epoch_start)
+
+    @invariant("coordinators answer what their log has", "transactions.md 1.3, 2.3", *CHANGING, lacks=FILES)
+    def _coordinators_answer_what_their_log_has(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
+        """A decision and an added partition are below the high watermark before the coordinator responds."""
+        request = fact.request
+        if any(codes_of(fact.response)) or not request.transactional_id:
+            return
+        for log in [log for log in self.states if log.topic == TRANSACTION_STATE]:
+            view = self.replicas.log(fact.node, log) if self.observed.leader_of(log) == fact.node else None
+            files = None if view is None or self.observed.is_lossy(log) else self._files.get(view)
+            if view is None or files is None:
+                continue
+            files.transactions.read_on(view.end)
+            state, offset = files.transactions.states.get(request.transactional_id, (Transaction("", NO_PRODUCER), 0))
+            if (state.producer_id, state.producer_epoch) != (request.producer_id, request.producer_epoch):
+                continue
+            wanted = getattr(request, "partitions", ())
+            if isinstance(request, AddOffsetsToTxnRequest):
+                wanted = (self.exchanges.group_partition(request.group_id),)
+            is_open = state.state is transaction_states.ONGOING
+            is_late = offset >= max(view.high_watermark, view.epoch_start)
+            if is_late or (is_open and not set(wanted or (None,)) <= set(state.partitions)):
+                yield f"node {fact.node} accepted {request}; its log has {state} at {offset}, replicated to {view}"
 
     @invariant("files of a log agree with its batches", "broker.md 4.6, 5.3, transactions.md 3.3", lacks=FILES)
     def _files_agree_with_batches(self, fact: observed_facts.LogCalled) -> Iterator[str]:
@@ -129,9 +181,14 @@ class LogInvariants(Monitor):
             return
         what = f"{fact.partition}: after {fact.method}, node {fact.node} has log end {view.end}, and"
         is_cut = fact.method == "truncate" and view.end < fact.end_before
-        for epoch, start in disks.epochs_of(view.folder) if is_cut else ():
-            if start >= view.end:
-                yield f"{what} leader epoch {epoch} from {start} on"
+        starts = [start for _, start in disks.epochs_of(view.folder)]
+        if starts != sorted({*starts}) or (is_cut and starts and starts[-1] >= view.end):
+            yield f"{what} leader epochs from {starts} on"
+        for points in (LOG_STARTS, HIGH_WATERMARKS) if is_cut else ():
+            for topic, number, offset in Checkpoint(disks.path(f"{view.directory}/{points}"), 1, 2).read():
+                is_beyond = view.end < int(offset) <= fact.end_before  # a later one stays: its records are missing
+                if is_beyond and TopicPartition(str(topic), int(number)) == fact.partition:
+                    yield f"{what} {offset} in {points}"
         runs = self._files[view].transactions.epochs
         epochs = [epoch for epoch, _, _ in runs]
         if epochs == sorted({*epochs} - {-1}):  # formats before 2 have no epochs; after lost records they may fall
