@@ -237,7 +237,7 @@ class ZnodeView:
             last_id = self._ids.get(topic)
             if op.kind in (store.CREATE, store.SET):
                 self._ids[topic] = decode_topic(op.path, op.data).topic_id
-            if op.kind != store.CREATE:
+            if op.kind in (store.SET, store.DELETE):
                 lost = last_id if op.kind == store.SET and last_id != self._ids[topic] else None
                 yield observed_facts.TopicWritten(topic, session, lost)
             if op.kind == store.DELETE:

@@ -189,11 +189,13 @@ class LogInvariants(Monitor):
                 is_beyond = view.end < int(offset) <= fact.end_before  # a later one stays: its records are missing
                 if is_beyond and TopicPartition(str(topic), int(number)) == fact.partition:
                     yield f"{what} {offset} in {points}"
+        before = fact.opened_before or view
+        start = max(view.start, before.start)  # a killed process forgets where its log began, but not which epochs went
         runs = self._files[view].transactions.epochs
         epochs = [epoch for epoch, _, _ in runs]
         if epochs == sorted({*epochs} - {-1}):  # formats before 2 have no epochs; after lost records they may fall
             for (epoch, _, end), (_, first, _) in itertools.pairwise([*runs, (-1, view.end, -1)]):
-                found = disks.end_of_epoch(view.folder, epoch) if end > view.start else (epoch, end)
+                found = disks.end_of_epoch(view.folder, epoch) if end > start else (epoch, end)
                 if found[0] != epoch or not end <= found[1] <= first:
                     yield f"{what} {found} as the end of leader epoch {epoch}, whose batches end at {end}"
         if (snapshot := disks.last_snapshot(view.folder)) > view.end:
