@@ -144,8 +144,8 @@ class LogInvariants(Monitor):
         leader = self.observed.leader_of(partition)
         view = None if leader is None else self.replicas.log(leader, partition)
         files = None if view is None or self.observed.is_lossy(partition) else self._files.get(view)
-        if view is None or files is None:
-            return NO_OFFSET
+        if leader is None or view is None or files is None or not self.observed.led_for(leader, partition):
+            return NO_OFFSET  # a leader that does not know of it yet has an older high watermark
         return files.transactions.first_of(producer_id, view.epoch_start)
 
     @invariant("coordinators answer what their log has", "transactions.md 1.3, 2.3", *CHANGING, lacks=FILES)
@@ -155,7 +155,7 @@ class LogInvariants(Monitor):
         if any(codes_of(fact.response)) or not request.transactional_id:
             return
         for log in [log for log in self.states if log.topic == TRANSACTION_STATE]:
-            view = self.replicas.log(fact.node, log) if self.observed.leader_of(log) == fact.node else None
+            view = self.replicas.log(fact.node, log) if self.observed.led_for(fact.node, log) else None
             files = None if view is None or self.observed.is_lossy(log) else self._files.get(view)
             if view is None or files is None:
                 continue
