@@ -29,16 +29,15 @@ class PartitionTable(Mapping[TopicPartition, V]):
         numbers: The number of each topic's dict, which is the same in all tables of a controller.
     """
 
-    __slots__ = ("_numbers", "_size", "dicts")
+    __slots__ = ("_numbers", "dicts")
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._numbers = numbers
         self.dicts: dict[int, dict[TopicPartition, V]] = {}
         """The dicts that are not empty, by number."""
-        self._size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return sum(map(len, self.dicts.values()))
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return chain.from_iterable(self.dicts.values())
@@ -74,11 +73,7 @@ class PartitionTable(Mapping[TopicPartition, V]):
         number = self._numbers.get(partition.topic)
         if number is None:
             number = self._add_topic(partition.topic)
-        values = self.dicts.get(number)
-        if values is None:
-            values = self.dicts[number] = {}
-        self._size += partition not in values
-        values[partition] = value
+        self.dicts.setdefault(number, {})[partition] = value
 
     def update(self, values: dict[TopicPartition, V]) -> None:
         """Set these values."""
@@ -86,10 +81,7 @@ class PartitionTable(Mapping[TopicPartition, V]):
         if numbers == {-1} and len(topics := set(map(_TOPIC, values))) == 1:
             numbers = {self._add_topic(*topics)}
         if len(numbers) == 1 and -1 not in numbers:
-            together = self.dicts.setdefault(numbers.pop(), {})
-            self._size -= len(together)
-            together.update(values)
-            self._size += len(together)
+            self.dicts.setdefault(numbers.pop(), {}).update(values)
         else:
             for partition, value in values.items():
                 self[partition] = value
@@ -98,12 +90,9 @@ class PartitionTable(Mapping[TopicPartition, V]):
         """Remove the partition; return its value, or `default`."""
         number = self._numbers.get(partition.topic, -1)
         values = self.dicts.get(number, {})
-        if partition not in values:
-            return default
-        value = values.pop(partition)
-        self._size -= 1
+        value = values.pop(partition, default)
         if not values:
-            del self.dicts[number]
+            self.dicts.pop(number, None)
         return value
 
     def _numbers_of(self, partitions: Iterable[TopicPartition]) -> set[int]:
