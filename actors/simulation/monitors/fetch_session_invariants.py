@@ -27,8 +27,8 @@ class _Session:
 
     epoch: int = FULL
     """The last epoch that was accepted."""
-    sent: dict[TopicPartition, tuple[int, int]] = attrs.field(factory=dict)
-    """The high watermark and log start offset in the last response that has the partition."""
+    sent: dict[TopicPartition, tuple[int, int] | None] = attrs.field(factory=dict)
+    """The high watermark and log start offset in the last response that has the partition; None with an error."""
     unsent: dict[TopicPartition, tuple[str, float]] = attrs.field(factory=dict)
     """The partitions whose log has other offsets: which ones, and since when."""
 
@@ -73,13 +73,15 @@ class FetchSessionInvariants(Monitor):
             session.epoch = epoch
         if not is_simulated:
             return  # a trace has not all requests
-        session.sent = {each.partition: UNSENT for each in request.partitions} | session.sent
+        new: dict[TopicPartition, tuple[int, int] | None] = {each.partition: UNSENT for each in request.partitions}
+        session.sent = new | session.sent
         for partition in request.forgotten:
             session.sent.pop(partition, None)
         for each in response.partitions:
             if each.partition not in session.sent:
                 yield f"{what} {key[1]} returned {each.partition}, which is not among {list(session.sent)}"
-            session.sent[each.partition] = each.high_watermark, each.log_start_offset
+            offsets = each.high_watermark, each.log_start_offset
+            session.sent[each.partition] = offsets if each.error_code == errors.NONE else None
         if response.session_id and not session.sent:
             yield f"{what} {key[1]} goes on without partitions"
 
@@ -87,7 +89,7 @@ class FetchSessionInvariants(Monitor):
         """Yield the partitions whose log has other offsets than the session sent, with both."""
         for partition, sent in session.sent.items():
             view = self.replicas.log(process[0], partition)
-            if view is not None and sent != (now := (view.high_watermark, view.start)):
+            if view is not None and sent not in (None, now := (view.high_watermark, view.start)):
                 yield partition, f"of high watermark and log start offset {now}, node {process[0]} has sent {sent}"
 
     def _well_for(self, node: int, partition: TopicPartition) -> float:
@@ -96,7 +98,8 @@ class FetchSessionInvariants(Monitor):
     @invariant("fetch sessions send what moves", "KIP-227, KIP-107", FetchRequest, lacks=FAULTS)
     def _fetch_sessions_send_what_moves(self, fact: ResponseSent) -> Iterator[str]:
         """A response has each partition whose high watermark or log start offset differs from the last one sent."""
-        session = self._sessions.get((fact.process, fact.response.session_id))
+        id = fact.response.session_id
+        session = self._sessions.get((fact.process, id)) if id else None  # a throttled response has no session
         if session is None or fact.response.error_code != errors.NONE:
             return
         before, session.unsent = session.unsent, {}
@@ -104,7 +107,7 @@ class FetchSessionInvariants(Monitor):
             since = before[partition][1] if before.get(partition, ("",))[0] == text else self.now
             session.unsent[partition] = text, since
             if fact.at > since + PROMPT and self._well_for(fact.node, partition) > self.now - since + PROMPT:
-                yield f"{partition}: {text} since {since:.3f} s, in fetch session {fact.response.session_id}"
+                yield f"{partition}: {text} since {since:.3f} s, in fetch session {id}"
 
     @invariant("fetch sessions at rest have sent what moved", "KIP-227, KIP-107", lacks=FAULTS)
     def _fetch_sessions_at_rest_have_sent_what_moved(self, fact: ClusterAtRest) -> Iterator[str]:
