@@ -40,7 +40,8 @@ class FetchSessionInvariants(Monitor):
         super().__init__(observed)
         self._sessions: dict[tuple[Process, int], _Session] = {}
         self._wrong: list[str] = []
-        self._replaced: set[tuple[Process, int]] = set()
+        self._replaced: dict[tuple[Process, int], float] = {}
+        """When the request that replaced a session arrived."""
 
     @observes
     def _note_session(self, fact: ResponseSent) -> None:
@@ -64,8 +65,10 @@ class FetchSessionInvariants(Monitor):
             return
         if epoch <= FULL:
             self._sessions.pop(key, None)
-            self._replaced.add(key)
+            self._replaced[key] = fact.at
             session = self._sessions[fact.process, response.session_id] = _Session()
+        elif fact.at < self._replaced.get(key, fact.at):
+            return  # it arrived before the session was replaced
         else:
             session = self._sessions.setdefault(key, _Session())
             if epoch <= session.epoch or key in self._replaced:

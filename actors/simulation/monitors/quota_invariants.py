@@ -80,8 +80,10 @@ class QuotaInvariants(Monitor):
             return
         used = self._used.setdefault(key, deque())
         used.append((fact.sent, fact.size))
-        while used[0][0] < self.now - COUNTED:
+        while used and used[0][0] < self.now - COUNTED:
             used.popleft()
+        if not used:
+            return  # the request took longer than that
         size, largest = sum(each for _, each in used), max(each for _, each in used)
         # in a window that is not over, each throttle time is longer by a request's, and one request follows each
         more = math.sqrt(2 * COUNTED * rate * largest) + largest
