@@ -41,6 +41,8 @@ class Replicas:
         """The logs that were ever written to, by directory name."""
         self.truncated: set[TopicPartition] = set()
         """The partitions of which a follower has removed records that its leader did not have."""
+        self.diverged: set[TopicPartition] = set()
+        """The partitions of which a follower truncated its log, even if it removed no record."""
         self.opened: dict[tuple[int, str], int] = {}
         """Node and log directory -> the process start (`Machine.starts`) that last opened a log there."""
         self.lost_directories: dict[tuple[int, str], int] = {}
@@ -126,6 +128,8 @@ class Replicas:
             view.changes += 1
             self._grow(view, changed.end, now)
             view.high_watermark = min(view.high_watermark, view.end)
+            if method == "truncate":
+                self.diverged.add(partition_of_log(name))
             if method == "truncate" and view.end < end_before:
                 self.truncated.add(partition_of_log(name))
         elif method == "advance_start":

@@ -302,6 +302,7 @@ class LogInvariants(Monitor):
         """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
 
         Each replica applies the retention by itself, so one replica may have deleted records that another still has.
+        A follower that truncates its log after a response does not use the log start offset in it.
         Each replica is also cleaned by itself: those of a compacted topic have the same last values of all keys.
         If such a topic may lose committed records, only those after the lost ones are compared: a replica's cleaner may
         have removed an earlier record because of a later one with its key, and the log then loses the later one.
@@ -319,7 +320,7 @@ class LogInvariants(Monitor):
             nodes = [node for node in state.isr if node in up and self.nodes.are_linked(state.leader, node)]
             logs = {node: self.replicas.log(node, partition) or observed_facts.LogView() for node in nodes}
             for node, log in logs.items():
-                if log.start < logs[state.leader].start:
+                if log.start < logs[state.leader].start and partition not in self.replicas.diverged:
                     yield f"{partition}: {node} has log start offset {log.start}, its leader {logs[state.leader].start}"
             first = max([self.history.deleted.get(partition, 0), *(log.start for log in logs.values())])
             changes = first, [(node, id(log), log.changes) for node, log in logs.items()]

@@ -150,13 +150,15 @@ class ReplicationInvariants(Monitor):
     def _followers_know_what_is_committed(self, fact: observed_facts.ClusterAtRest) -> Iterator[str]:
         """At rest, all that the ISR has is committed, and it has its leader's high watermark.
 
-        Fetch sessions send a high watermark that moves without records, and take all fetch offsets.
+        Fetch sessions send a high watermark that moves without records, and take all fetch offsets. A follower that
+        truncates its log after a response does not use the offsets in it; a session sends them again when they move.
         """
         for partition, state in self.znodes.remaining.items():
             logs = self.replicas.logs_of(partition)
             if self.nodes.can_commit(partition) and state.leader in logs and not self.observed.may_lack(partition):
-                known = {node: logs[node].high_watermark for node in state.isr if node in logs}
-                if set(known.values()) != {min(logs[node].end for node in known)}:
+                nodes = (state.leader,) if partition in self.replicas.diverged else state.isr
+                known = {node: logs[node].high_watermark for node in nodes if node in logs}
+                if set(known.values()) != {min(logs[node].end for node in state.isr if node in logs)}:
                     yield f"{partition}: the ISR of leader {state.leader} has the high watermarks {known}"
 
     @invariant("consumers read committed records", "broker.md 3.7, KIP-98", FetchRequest)
