@@ -111,7 +111,10 @@ def is_imbalanced(assignment: cluster.ReplicaAssignment, state: cluster.LeaderIs
 
 
 class LastSent:
-    """The partition state that the controller last sent to brokers; a field is None if its value was never sent."""
+    """The partition state that the controller last sent to brokers.
+
+    A field is None before the first request, and again when the partition's leadership has changed.
+    """
 
     __slots__ = ("assignment", "metadata", "role")
 
@@ -621,7 +624,9 @@ class ControllerContext:
 
     def replica_states_of(self, broker_id: int, partitions: Sequence[cluster.TopicPartition]) -> list[ReplicaState]:
         """Return the states of a broker's replicas of these partitions; NON_EXISTENT for unknown replicas."""
-        return self._table_of(self._replica_states, broker_id).find(partitions, ReplicaState.NON_EXISTENT)
+        states = self._replica_states.get(broker_id)
+        unknown = ReplicaState.NON_EXISTENT
+        return [unknown] * len(partitions) if states is None else states.find(partitions, unknown)
 
     def set_replica_states(
         self, broker_id: int, partitions: Iterable[cluster.TopicPartition], state: ReplicaState
