@@ -110,13 +110,7 @@ class LostAnswer(AskFailed):
     """An answer did not arrive before the deadline; if the request was a write, its outcome is unknown."""
 
 
-FAILURES: dict[str, type[AskFailed]] = {
-    cls.__name__: cls
-    for cls in (
-        *(AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, UnknownTopic),
-        ZooKeeperRefused,
-    )
-}
+FAILURES = {AskFailed.__name__: AskFailed} | {cls.__name__: cls for cls in AskFailed.__subclasses__()}
 """Exception classes by the name in a Failure."""
 
 
