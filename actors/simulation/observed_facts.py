@@ -389,7 +389,6 @@ class TransactionBegun(NamedTuple):
     """A coordinator has added a producer's first partitions to a transaction."""
 
     producer_id: int
-    epoch: int
 
 
 class QuotaUsed(NamedTuple):

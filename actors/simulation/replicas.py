@@ -130,8 +130,8 @@ class Replicas:
             view.high_watermark = min(view.high_watermark, view.end)
             if method == "truncate":
                 self.diverged.add(partition_of_log(name))
-            if method == "truncate" and view.end < end_before:
-                self.truncated.add(partition_of_log(name))
+                if view.end < end_before:
+                    self.truncated.add(partition_of_log(name))
         elif method == "advance_start":
             view.start = result
         elif method == "expire":

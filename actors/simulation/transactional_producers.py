@@ -229,21 +229,22 @@ class Incarnation:
         request = AddPartitionsToTxnRequest(1, self.id, self.producer_id, self.epoch, tuple(partitions))
         added = code_of((yield from self._coordinate(request))) == errors.NONE
         if added:
-            self._observed.take(TransactionBegun(self.producer_id, self.epoch))
+            self._observed.take(TransactionBegun(self.producer_id))
         return added
 
     def _write_elsewhere(self, partition: TopicPartition) -> Generator[Any, Any, None]:
         """Write to a partition that the transaction lacks: its leader asks the coordinator, and refuses (rule 6)."""
-        leader, first = self._observed.leader_of(partition), self._sequences.get(partition, 0)
-        wall_ms = self._observed.cluster.wall_ms()
-        batch = batch_of([(b"key", b"elsewhere")], wall_ms, self.producer_id, self.epoch, first, True)
+        leader = self._observed.leader_of(partition)
         if leader is not None:
-            yield (
-                leader,
-                produce.ProduceRequest(
-                    8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
-                ),
-            )
+            yield leader, self._request(partition, [b"elsewhere"], self._sequences.get(partition, 0))
+
+    def _request(self, partition: TopicPartition, values: list[bytes], first: int) -> produce.ProduceRequest:
+        """Return a request to write one batch; `first` is its first sequence number."""
+        pairs, wall_ms = [(b"key", value) for value in values], self._observed.cluster.wall_ms()
+        batch = batch_of(pairs, wall_ms, self.producer_id, self.epoch, first, True)
+        return produce.ProduceRequest(
+            8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
+        )
 
     def _write(
         self, running: SimulatedTransaction, partition: TopicPartition, count: int, copied: Sequence[bytes] = ()
@@ -258,12 +259,7 @@ class Incarnation:
         there += values
         first = self._sequences.get(partition, 0)
         self._sequences[partition] = first + len(values)
-        batch = batch_of(
-            [(b"key", value) for value in values], observed.cluster.wall_ms(), self.producer_id, self.epoch, first, True
-        )
-        request = produce.ProduceRequest(
-            8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
-        )
+        request = self._request(partition, values, first)
         for _ in range(MOST_TRIES):
             leader = observed.leader_of(partition)
             if leader is not None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import attrs
 
+from actors.simulation.disk import scratch_folder
 from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import Schedule
 from actors.simulation.shrink import Shrinker
@@ -81,7 +82,7 @@ def examine(broken: RunOutcome) -> Case:
 
 def digest(schedule: Schedule) -> tuple[int, str]:
     """Run a schedule. Return its seed, and the checksum of all traces that the run writes."""
-    with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kafka-actors-", dir=scratch_folder()) as folder:
         root = Path(folder)
         run(schedule, root)
         whole = hashlib.sha256()

@@ -142,11 +142,17 @@ class LogInvariants(Monitor):
     def _first_open(self, partition: TopicPartition, producer_id: int) -> int:
         """Return where an unfinished transaction of a producer begins in the leader's log; NO_OFFSET without one."""
         leader = self.observed.leader_of(partition)
-        view = None if leader is None else self.replicas.log(leader, partition)
+        led = None if leader is None else self._led_log(leader, partition)
+        return NO_OFFSET if led is None else led[1].first_of(producer_id, led[0].epoch_start)
+
+    def _led_log(self, node: int, partition: TopicPartition) -> tuple[observed_facts.LogView, LogTransactions] | None:
+        """Return a leader's log and what its batches say; None if the partition may have lost records.
+
+        A leader that does not know of it yet counts as none: its high watermark is older.
+        """
+        view = self.replicas.log(node, partition) if self.observed.led_for(node, partition) else None
         files = None if view is None or self.observed.is_lossy(partition) else self._files.get(view)
-        if leader is None or view is None or files is None or not self.observed.led_for(leader, partition):
-            return NO_OFFSET  # a leader that does not know of it yet has an older high watermark
-        return files.transactions.first_of(producer_id, view.epoch_start)
+        return None if view is None or files is None else (view, files.transactions)
 
     @invariant("coordinators answer what their log has", "transactions.md 1.3, 2.3", *CHANGING, lacks=FILES)
     def _coordinators_answer_what_their_log_has(self, fact: observed_facts.ResponseSent) -> Iterator[str]:
@@ -155,12 +161,11 @@ class LogInvariants(Monitor):
         if any(codes_of(fact.response)) or not request.transactional_id:
             return
         for log in [log for log in self.states if log.topic == TRANSACTION_STATE]:
-            view = self.replicas.log(fact.node, log) if self.observed.led_for(fact.node, log) else None
-            files = None if view is None or self.observed.is_lossy(log) else self._files.get(view)
-            if view is None or files is None:
+            if (led := self._led_log(fact.node, log)) is None:
                 continue
-            files.transactions.read_on(view.end)
-            state, offset = files.transactions.states.get(request.transactional_id, (Transaction("", NO_PRODUCER), 0))
+            view, batches = led
+            batches.read_on(view.end)
+            state, offset = batches.states.get(request.transactional_id, (Transaction("", NO_PRODUCER), 0))
             if (state.producer_id, state.producer_epoch) != (request.producer_id, request.producer_epoch):
                 continue
             wanted = getattr(request, "partitions", ())
