@@ -138,8 +138,8 @@ class WokenFetchSession(NamedTuple):
 class ClientRequests(Message):
     """A message from a listener: several requests, each of which needs its own response.
 
-    These are Produce requests that arrived together on one connection. Or they are the held polls of the fetch sessions
-    in `woken`, each with the remaining time as its maximum wait.
+    These are Produce requests that arrived together, also on different connections. Or they are the held polls of the
+    fetch sessions in `woken`, each with the remaining time as its maximum wait.
     """
 
     requests: tuple[ClientRequest, ...]

@@ -19,6 +19,8 @@ Rule 6: while the actors are busy, a connection that has sent further requests a
         begins at least one of these requests.
 Rule 7: clients that exceed a quota are throttled (`throttling`).
 Rule 8: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
+Rule 9: the Produce requests that arrive between two turns of the actors are one message, also those of different
+        connections. With client quotas, they are those of one connection, so that no client pays for another's time.
 
 Kafka: `SocketServer`.
 """
@@ -39,7 +41,7 @@ from thespian.actors import ActorAddress
 from actors.core.security.access import Authorizer
 from actors.core.security.listener_security import UNPROTECTED, Security
 from actors.gateway.authentication import Deadlines
-from actors.gateway.connection import Connection
+from actors.gateway.connection import UNDER_WAY, Connection
 from actors.gateway.idle_polls import IdleFetchSessions
 from actors.gateway.limits import LINES_PER_SECOND, ConnectionCount, FileLimit, MemoryPool
 from actors.gateway.metrics import RequestMetrics
@@ -53,6 +55,7 @@ from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import network
 from messages.acls import AclsChanged
 from messages.apis import CARRIERS
+from messages.apis.produce import ProduceRequest
 from messages.broker import LogFileFailed
 from messages.client_quotas import ClientQuotasConfigured, ClientsThrottled, FetchThrottled
 from messages.cluster import Endpoint
@@ -88,6 +91,8 @@ FAILURES_SECONDS = 1.0
 """Seconds from the first failed authentication to the report of all since then."""
 MOST_AUTHENTICATED = 100
 """Maximum number of different clients in a report of those that have authenticated."""
+TOGETHER_BYTES = 1 << 20
+"""Number of bytes of Produce requests after which no further one enters their message."""
 GRAIN = 0.5
 """Resolution in seconds of the time of the last activity; at most a twentieth of connections.max.idle.ms."""
 
@@ -133,6 +138,10 @@ class ListenerGateway:
         self._busy = BUSY
         """Number of waiting messages from which on the actors are busy."""
         self._giving_turns = self._gives_turn = False
+        self._together: list[network.ClientRequest] = []
+        """Produce requests for the next turn of the actors (rule 9)."""
+        self._together_bytes = 0
+        base.loop.before_turn = self._pass_on
         self._serving = False
         self.authorizer = Authorizer(settings) if settings.authorizer_class_name else None
         """Judges requests; None if every client may do everything."""
@@ -463,14 +472,20 @@ class ListenerGateway:
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._give_turns)
 
-    def submit(self, request: network.ClientRequest | network.ClientRequests | network.ClientPart) -> None:
-        """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
+    def submit(self, request: network.ClientRequest | network.ClientPart, size: int = 0) -> None:
+        """Send the actors a request whose frame has `size` bytes, or a part of a large request."""
         to = self._handler
-        if isinstance(request, network.ClientRequests):
-            to = self._records
-            if self.request_metrics is not None:
-                self.request_metrics.start_times(request.requests)
-        elif isinstance(request, network.ClientRequest):
+        if isinstance(request, network.ClientRequest):
+            if request.request.__class__ is ProduceRequest:
+                if not self._together:
+                    self._base.wake()
+                elif self.throttle is not None and self._together[0].connection != request.connection:
+                    self._pass_on()
+                self._together.append(request)
+                self._together_bytes += size
+                if len(self._together) >= UNDER_WAY or self._together_bytes >= TOGETHER_BYTES:
+                    self._pass_on()
+                return
             if self.request_metrics is not None:
                 self.request_metrics.start_times((request,))
             if type(request.request) in CARRIERS:
@@ -479,6 +494,15 @@ class ListenerGateway:
                 to = self._records
         if to is not None:
             self._base.inject(to, request, self.address)
+
+    def _pass_on(self) -> None:
+        """Send the actors the waiting Produce requests (rule 9)."""
+        together, self._together, self._together_bytes = self._together, [], 0
+        if together and self._records is not None:
+            if self.request_metrics is not None:
+                self.request_metrics.start_times(together)
+            message = together[0] if len(together) == 1 else network.ClientRequests(tuple(together))
+            self._base.inject(self._records, message, self.address)
 
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
         """Report an injected fault to the request handler (rule 3 of `request_faults`)."""

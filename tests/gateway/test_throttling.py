@@ -155,3 +155,23 @@ def test_the_time_of_a_request_is_that_of_all_deliveries_that_it_causes() -> Non
     times.count_delivery(delivery(8, first, 0.1))
     times.forget_connection(1)
     assert not times._events and not times._spent
+
+
+@pytest.mark.parametrize(("has_quotas", "together"), [(False, [2]), (True, [1, 1])])
+def test_produces_that_arrive_together_are_one_message_unless_clients_have_quotas(
+    has_quotas: bool, together: list[int]
+) -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list[Any]) -> None:
+        counts: list[int] = []
+        records = base.external_endpoint("records", lambda said, _: counts.append(len(getattr(said, "requests", "1"))))
+        base.inject(gateway.address, ServeClients(handler, records))  # type: ignore[arg-type]
+        if has_quotas:
+            configure(base, gateway, "<default>", request_percentage=100)
+        async with Caller(gateway, "a") as one, Caller(gateway, "b") as other:
+            await turns()
+            for caller in (one, other):
+                caller.send(ProduceRequest(8, None, 1, 1000, ()))
+            await eventually(lambda: sum(counts) == 2)
+        assert counts == together
+
+    run_with_gateway(scenario)

@@ -8,7 +8,7 @@ Rule 3: one alarm rings when the earliest timer is due, or before. It schedules 
         turn itself, two turns could be in the loop's queue at once. From then on there would always be two,
         because each turn schedules the next.
 Rule 4: the duration of each turn is measured. The loop thread's other work between two turns, such as sockets and
-        decoding, is measured too. `after_turn` is called after each turn.
+        decoding, is measured too. `before_turn` and `after_turn` are called before and after each turn.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class LoopDriver:
         self._turn_ended: float | None = None
         self.turns = Turns()
         self.between = Turns()
+        self.before_turn: Callable[[], None] = _nothing
         self.after_turn: Callable[[], None] = _nothing
 
     @property
@@ -119,6 +120,7 @@ class LoopDriver:
 
     def _turn(self) -> None:
         """Run one turn. Messages that arrive during the turn schedule the next turn."""
+        self.before_turn()
         self._awake = False
         self._thread = threading.get_ident()
         if self._loop is None:
