@@ -37,7 +37,7 @@ from messages.flow.conversation import Flow, cut, for_each
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.probes import probe
 from messages.protocol_version import at_least
-from messages.vocabulary import maker
+from messages.vocabulary import evolve, maker
 
 log = logging.getLogger("state.change.logger")
 
@@ -72,8 +72,7 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
 
 
 _LED_BY, _TOPIC = operator.attrgetter("leader"), operator.attrgetter("topic")
-_LAST_ROLE, _LAST_METADATA = operator.attrgetter("role"), operator.attrgetter("metadata")
-_IS_NEW, _OFFLINE_REPLICAS = operator.attrgetter("is_new"), operator.attrgetter("offline_replicas")
+_LAST_ROLE, _IS_NEW = operator.attrgetter("role"), operator.attrgetter("is_new")
 
 _Roles = defaultdict[int, dict[cluster.TopicPartition, LeaderAndIsrPartitionState]]
 """States by the number of the topic's dict in the context's tables (`partition_table`)."""
@@ -122,7 +121,6 @@ class RequestBatch:
         self._metadata_partitions: defaultdict[int, dict[cluster.TopicPartition, None]] = defaultdict(dict)
         self._stop_replica: dict[int, dict[cluster.TopicPartition, StopReplicaPartitionState]] = {}
         self._some_new = False
-        self._offline_replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def add_leader_and_isr(
         self,
@@ -311,13 +309,12 @@ class RequestBatch:
         receivers = [context.brokers[b] for b in self._metadata_brokers if b in context.brokers]
         if not receivers:
             return
-        all_online = context.all_online()
         ahead: list[UpdateMetadataPart] = []
         rest: tuple[UpdateMetadataPartitionState, ...] = ()
 
         def add(part: Sequence[cluster.TopicPartition]) -> None:
             nonlocal rest
-            states = self._metadata_states(part, all_online)
+            states = self._metadata_states(part)
             if states and rest:
                 ahead.append(context.metadata_part(len(ahead), rest))  # frees the states of the last part there
             rest = states or rest
@@ -343,48 +340,17 @@ class RequestBatch:
             )
 
     def _metadata_states(
-        self, partitions: Sequence[cluster.TopicPartition], all_online: bool
+        self, partitions: Sequence[cluster.TopicPartition]
     ) -> tuple[UpdateMetadataPartitionState, ...]:
-        """Return the UpdateMetadata states of these partitions (rule 5).
+        """Return the UpdateMetadata states of these partitions, without those whose leadership is unknown (rule 5).
 
-        Partitions without cached leadership are left out.
+        The state of a topic that is being deleted has a special leader, leader epoch 0 and ZooKeeper version 0.
         """
-        context, queued = self._context, self._context.queued
-        known = context.last_sent.find(partitions, None)
-        if all_online and not queued and all(known):
-            last = tuple(map(_LAST_METADATA, known))
-            if all(last) and not any(map(_OFFLINE_REPLICAS, last)):
-                return last
-        states: list[UpdateMetadataPartitionState] = []
-        shared = {} if context.offline_dirs else self._offline_replicas
-        for partition, last_sent, led in zip(partitions, known, context.leadership.find(partitions, None), strict=True):
-            if led is None:
-                continue
-            if last_sent is None:
-                last_sent = context.last_sent_for(partition, context.assignment(partition))
-            replicas = last_sent.assignment.replicas
-            offline = () if all_online else shared.get(replicas)
-            if offline is None:
-                offline = self._offline(partition, replicas)
-            deleting = bool(queued) and partition.topic in queued
-            state = last_sent.metadata
-            if state is None or deleting or state.offline_replicas != offline:
-                state = last_sent.make_metadata(partition, led, offline, deleting)
-            states.append(state)
+        queued, states = self._context.queued, self._context.metadata_to_send(partitions)
+        if queued:
+            during = {"leader": cluster.LEADER_DURING_DELETE, "leader_epoch": 0, "zk_version": 0}
+            states = [evolve(state, **during) if state.partition.topic in queued else state for state in states]
         return tuple(states)
-
-    def _offline(self, partition: cluster.TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the replicas that are not online.
-
-        Unless a log directory has failed, partitions with the same replicas share one tuple.
-        """
-        context = self._context
-        if context.offline_dirs:
-            return tuple(b for b in replicas if not context.is_online(b, partition))
-        known = self._offline_replicas.get(replicas)
-        if known is None:
-            known = self._offline_replicas[replicas] = tuple(b for b in replicas if b not in context.online_brokers)
-        return known
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
         context = self._context

@@ -137,7 +137,9 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
         context.add_broker(broker)
         context.set_offline_dirs(broker.id, {})
     yield from announce(context, existing)
-    known = (tp for tp in context.leadership if not context.is_queued_for_deletion(tp))
+    known: Iterable[TopicPartition] = context.leadership
+    if context.queued:
+        known = (tp for tp in known if not context.is_queued_for_deletion(tp))
     yield from announce(context, ids, known)
     hosted = yield from replicas_came_online(context, ids)
     yield from trigger_online(context)

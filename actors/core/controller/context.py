@@ -26,7 +26,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import TypeAlias
 
 from actors.core.controller.partition_table import PartitionTable, V
@@ -122,31 +122,6 @@ class LastSent:
         self.assignment = assignment
         self.role: LeaderAndIsrPartitionState | None = None
         self.metadata: UpdateMetadataPartitionState | None = None
-
-    def make_metadata(
-        self,
-        partition: cluster.TopicPartition,
-        leadership: cluster.LeaderIsrAndControllerEpoch,
-        offline: tuple[int, ...],
-        deleting: bool,
-    ) -> UpdateMetadataPartitionState:
-        """Create the UpdateMetadata state of the partition; keep it unless its topic is being deleted.
-
-        The state for a deletion has a special leader, leader epoch 0 and ZooKeeper version 0.
-        """
-        state = _metadata(
-            partition,
-            leadership.controller_epoch,
-            cluster.LEADER_DURING_DELETE if deleting else leadership.leader,
-            0 if deleting else leadership.leader_epoch,
-            leadership.isr,
-            0 if deleting else leadership.zk_version,
-            self.assignment.replicas,
-            offline,
-        )
-        if not deleting:
-            self.metadata = state
-        return state
 
 
 class ControllerContext:
@@ -682,6 +657,50 @@ class ControllerContext:
                 is_new,
             )
         return role
+
+    def metadata_to_send(self, partitions: Sequence[cluster.TopicPartition]) -> list[UpdateMetadataPartitionState]:
+        """Return the UpdateMetadata states last sent if they are the same, otherwise new states (rule 6).
+
+        Partitions without a known leadership are left out.
+        """
+        known = list(filter(None, self._last_sent.find(partitions, None)))
+        if len(known) < len(partitions):
+            partitions = list(compress(partitions, self._leadership.find(partitions, None)))
+            known = [self.last_sent_for(partition, self.assignment(partition)) for partition in partitions]
+        offline = [()] * len(known) if self.all_online() else self._offline_of(partitions, known)
+        states = [last_sent.metadata for last_sent in known if last_sent.metadata is not None]
+        if len(states) < len(known) or [state.offline_replicas for state in states] != offline:
+            leaderships = self._leadership.find(partitions, None)
+            states = [
+                _metadata(
+                    partition,
+                    state.controller_epoch,
+                    state.leader,
+                    state.leader_epoch,
+                    state.isr,
+                    state.zk_version,
+                    last_sent.assignment.replicas,
+                    replicas,
+                )
+                for partition, state, last_sent, replicas in zip(partitions, leaderships, known, offline, strict=True)
+                if state is not None
+            ]
+            for last_sent, made in zip(known, states, strict=True):
+                last_sent.metadata = made
+        return states
+
+    def _offline_of(
+        self, partitions: Sequence[cluster.TopicPartition], known: Sequence[LastSent]
+    ) -> list[tuple[int, ...]]:
+        """Return the replicas of each partition that are not online."""
+        replicas = [last_sent.assignment.replicas for last_sent in known]
+        if self._offline_dirs:
+            return [
+                tuple(b for b in ids if not self.is_online(b, partition))
+                for partition, ids in zip(partitions, replicas, strict=True)
+            ]
+        offline = {ids: tuple(b for b in ids if b not in self.online_brokers) for ids in set(replicas)}
+        return list(map(offline.__getitem__, replicas))
 
     def metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
         """Return the part last sent at index `number` if it has these states, otherwise a new part (rule 6)."""
