@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import re
 import socket
 import struct
 import threading
 import time
+from itertools import islice
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -37,23 +39,38 @@ _WELL = b"\0\0\0"
 """The bytes after a partition's number in a response: error code 0, no tags."""
 
 
+_ARRAY = b"(?:%b)" % b"|".join(b"%b.{%d}" % (re.escape(bytes([n + 1])), 4 * n) for n in range(33))
+"""Matches an array of at most 32 broker ids."""
+
+
 class _Shape(NamedTuple):
-    """How one version of a request encodes a partition, and whether the response lists the partitions."""
+    """How one version of a request encodes a partition, and whether the response lists the partitions.
+
+    The expression matches a partition. Its groups are the number of the partition and the adding replicas.
+    """
 
     kind: str
     version: int
-    steps: tuple[int, ...]
-    """Sizes of consecutive parts in bytes; 0 means an array of broker ids."""
+    partition: re.Pattern[bytes]
     named: bool
 
 
+def _partition(*parts: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"(.{4})" + b"".join(parts), re.DOTALL)
+
+
 _SHAPES = {
-    4: _Shape("LeaderAndIsrRequest", 4, (16, 0, 4, 0, 0, 0, 2), named=True),
-    5: _Shape("StopReplicaRequest", 3, (10,), named=True),
-    6: _Shape("UpdateMetadataRequest", 6, (16, 0, 4, 0, 0, 1), named=False),
+    4: _Shape(
+        *("LeaderAndIsrRequest", 4),
+        _partition(b".{12}", _ARRAY, b".{4}", _ARRAY, b"(%b)" % _ARRAY, _ARRAY, b".{2}"),
+        named=True,
+    ),
+    5: _Shape("StopReplicaRequest", 3, _partition(b".{6}()"), named=True),
+    6: _Shape(
+        *("UpdateMetadataRequest", 6), _partition(b".{12}", _ARRAY, b".{4}", _ARRAY, _ARRAY, b".()"), named=False
+    ),
 }
-_ADDING = 4
-"""Index of the step over the adding replicas of a LeaderAndIsr partition."""
+_NONE_ADDING = {b"", b"\1"}
 
 
 class Arrival(NamedTuple):
@@ -211,10 +228,10 @@ class _Stub:
         head = correlation_id.to_bytes(4, "big") + _WELL  # no tags of the header, error code 0
         begin = _HEAD.size + max(client, 0) + 1
         _, epoch = _CONTROLLER.unpack_from(frame, begin)
-        names, adding = _walk(frame, begin + _EPOCHS, shape)
-        body = length(len(names), compact=True) + b"".join(names) if shape.named else b""
+        count, names, adding = _walk(frame, begin + _EPOCHS, shape)
+        body = length(count, compact=True) + names if shape.named else b""
         connection.sendall(_SIZE.pack(len(head) + len(body) + 1) + head + body + b"\0")
-        self._arrivals.append(Arrival(at, shape.kind, len(names), epoch))
+        self._arrivals.append(Arrival(at, shape.kind, count, epoch))
         if adding:
             _, request = decode_request(frame)
             assert isinstance(request, LeaderAndIsrRequest)
@@ -253,13 +270,13 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], bool]:
+def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[int, bytes, bool]:
     """Skip over a request's topics.
 
     Returns:
-        The bytes of each partition in the response, and whether a partition has adding replicas.
+        The number of partitions, their bytes in the response, and whether one has adding replicas.
     """
-    said, adding = [], False
+    count, said, adding = 0, bytearray(), False
     topics, at = read_length(frame, at, compact=True)
     for _ in range(topics):
         begin = at
@@ -267,14 +284,11 @@ def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], bool]:
         at += size
         name = frame[begin:at]
         partitions, at = read_length(frame, at, compact=True)
-        for _ in range(partitions):
-            said.append(name + frame[at : at + 4] + _WELL)
-            for place, step in enumerate(shape.steps):
-                if step:
-                    at += step
-                else:
-                    ids = frame[at] - 1
-                    adding |= place == _ADDING and shape.named and ids > 0
-                    at += 1 + 4 * ids
-        at += 1
-    return said, adding
+        found = list(islice(shape.partition.finditer(frame, at), partitions))
+        assert len(found) == partitions, f"a stub cannot read a {shape.kind} of {name!r}"
+        count += partitions
+        at = (found[-1].end() if found else at) + 1
+        if shape.named:
+            said += name + (_WELL + name).join([each[1] for each in found]) + _WELL
+            adding = adding or not _NONE_ADDING.issuperset([each[2] for each in found])
+    return count, bytes(said), adding
