@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,15 @@ def test_no_collection_runs_python_meanwhile() -> None:
     process.tame()
     process.GarbageCollectionSchedule()()
     assert gc.callbacks == before, "other threads would run in a callback, and create objects that are not collected"
+
+
+def test_the_memory_of_large_requests_is_used_again() -> None:
+    pages = (1 << 20) // resource.getpagesize()
+    begun = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        requests = [bytearray(1 << 20) for _ in range(4)]
+        requests.clear()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - begun < 3 * 4 * pages
 
 
 def test_cycles_that_die_young_are_freed() -> None:
