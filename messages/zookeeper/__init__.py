@@ -28,4 +28,3 @@ from messages.zookeeper.question import *
 from messages.zookeeper.reassignments import *
 from messages.zookeeper.topic_deletion import *
 from messages.zookeeper.topics import *
-from messages.zookeeper.watching import *
