@@ -4,25 +4,96 @@ Rule 1: the metadata cache returns the coordinators. For each broker, a separate
         requests to that broker, and sends the results to the actors of the partitions.
 Rule 2: a verification without a live coordinator is answered with COORDINATOR_NOT_AVAILABLE. This actor does not retry:
         the producer retries its batches.
+Rule 3: the sender's first request is for the broker's API versions. A broker without version 4 of AddPartitionsToTxn
+        cannot verify: the transactions that it coordinates count as verified, as in Kafka.
+Rule 4: after a request without a response, the sender's verifications, also the queued ones, get NETWORK_EXCEPTION. The
+        API versions are then requested again.
+Rule 5: the metrics contain the duration of verifications and the number of failed verifications, as in Kafka.
 
 Kafka: `AddPartitionsToTxnManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from itertools import zip_longest
 
 from thespian.actors import ActorAddress, ChildActorExited
 
 from actors.coordinator.broker_senders import BrokerSenders
-from actors.coordinator.verification_sender import VerificationSenderActor
+from actors.coordinator.request_sender import RequestSender
 from actors.core.topic.topic_name import TRANSACTION_STATE
+from actors.core.transaction.verifications import error_codes, request_of, supports_verification, take
 from messages import errors, transactions
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnResponse
+from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
 from messages.groups import CountPartitions, PartitionCount
+from messages.metrics import Count, Counts, Sample, Samples
 from messages.placement import slot
+from messages.probes import probe
+from messages.vocabulary import Message
+
+TIME = "kafka_server_addpartitionstotxnmanager_verificationtimems"
+FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total"
+
+
+class VerificationSenderActor(RequestSender[transactions.VerificationRequest]):
+    """This actor asks one broker, one request at a time, whether partitions are in open transactions."""
+
+    CLIENT = "add-partitions-to-txn"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._verifies = False
+        """Whether the broker is known to support verification."""
+
+    def receiveMsg_Verify(self, message: transactions.Verify, sender: ActorAddress) -> None:
+        """Queue verifications."""
+        self._queue += message.verifications
+        self.send_next()
+
+    def next_request(self) -> Message:
+        """Return the request with the next verifications, or the request for the API versions (rule 3)."""
+        if not self._verifies:
+            return ApiVersionsRequest(0)
+        self._in_flight = take(self._queue)
+        return request_of(self._in_flight)
+
+    def handle_response(self, entries: list[transactions.VerificationRequest], response: Message) -> None:
+        """Send the results of the verifications to the partitions' actors."""
+        if isinstance(response, ApiVersionsResponse):
+            self._verifies = supports_verification(response)
+            if not self._verifies:
+                probe("a transaction coordinator cannot verify")
+                self._answer(self._queue, {}, errors.NONE)
+                self._queue.clear()
+        elif isinstance(response, AddPartitionsToTxnResponse):
+            self._answer(entries, error_codes(response), response.error_code or errors.UNKNOWN_SERVER_ERROR)
+
+    def handle_failure(self, entries: list[transactions.VerificationRequest], sent: int, reason: str) -> None:
+        """Send NETWORK_EXCEPTION to the partitions' actors (rule 4)."""
+        probe("a verification gets no response")
+        self._verifies = False
+        self._answer(entries, {}, errors.NETWORK_EXCEPTION)
+
+    def _answer(
+        self,
+        entries: Collection[transactions.VerificationRequest],
+        codes: Mapping[tuple[str, TopicPartition], int],
+        otherwise: int,
+    ) -> None:
+        failures = 0
+        for each in entries:
+            code = codes.get((each.transactional_id, each.partition), otherwise)
+            failures += code != errors.NONE
+            self.send(each.asker, transactions.TransactionVerified(each.number, each.producer_id, code))
+        metrics = self._start.metrics
+        if metrics is not None and entries:
+            self.send(metrics, Samples(tuple([Sample(TIME, 1000 * (self.now - each.since)) for each in entries])))
+            if failures:
+                self.send(metrics, Counts((Count(FAILURES, failures),)))
 
 
 class TransactionVerifierActor(BrokerSenders):

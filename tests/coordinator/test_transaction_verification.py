@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.coordinator.transaction_verifier import TransactionVerifierActor
-from actors.coordinator.verification_sender import FAILURES, TIME
+from actors.coordinator.transaction_verifier import FAILURES, TIME, TransactionVerifierActor
 from messages import errors
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.broker.isr_keeper import COUNTERS as ISR_COUNTERS
-from actors.coordinator.verification_sender import FAILURES as VERIFICATION_FAILURES
+from actors.coordinator.transaction_verifier import FAILURES as VERIFICATION_FAILURES
 from actors.core.broker.topic_stats import OF_ALL_TOPICS, metric
 from actors.gateway.metric_table import COUNTERS, METRICS
 from actors.node.assembly import HANDLER_IDLE

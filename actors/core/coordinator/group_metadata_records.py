@@ -199,11 +199,6 @@ class ValueReader:
         """Return the next byte array."""
         return self.take(self.number("i"))
 
-    def nullable_blob(self) -> bytes | None:
-        """Return the next nullable byte array."""
-        length = self.number("i")
-        return None if length < 0 else self.take(length)
-
     def take(self, length: int) -> bytes:
         """Return the next `length` bytes.
 
