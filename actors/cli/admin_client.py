@@ -9,6 +9,7 @@ Rule 2: A request that fails temporarily (a controller or coordinator is being e
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
@@ -17,15 +18,19 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
 import click
 
 from actors.cli.app import FILE, CommandFailed
 from actors.cli.cluster_file import CLIENT_PROPERTIES, read_cluster
 from actors.cli.usage_errors import wrong_use
 from actors.cli.zookeeper import cluster_options, places_in, zookeeper
+from actors.core.security.jaas import parse_jaas
 from actors.core.security.sasl_exchange import AuthenticationFailed
-from actors.node.client_security import ClientSecurity, read_client_security
 from actors.node.free_ports import HOST
+from actors.node.properties import read_properties
+from actors.node.security_settings import MODULES, SPOKEN_PROTOCOLS, Messages, client_messages
+from actors.node.tls_settings import context_of, read_stores
 from messages import errors
 from messages.apis import describe_configs
 from messages.apis.alter_configs import ChangedResource, ConfigChange
@@ -70,6 +75,53 @@ Command = Callable[..., int]
 
 class RetriableError(Exception):
     """A broker returned a retriable error code."""
+
+
+@attrs.frozen(repr=False)
+class ClientSecurity:
+    """How a client connects.
+
+    Attributes:
+        protocol: The security protocol of the listener.
+        tls: The context of TLS; None without TLS.
+        mechanism: The SASL mechanism; "" without SASL.
+        messages: Starts an exchange of the mechanism; None without SASL.
+    """
+
+    protocol: str = "PLAINTEXT"
+    tls: ssl.SSLContext | None = None
+    mechanism: str = ""
+    messages: Messages | None = None
+
+
+def read_client_security(path: Path) -> ClientSecurity:
+    """Return the security in a file of client properties.
+
+    Raises:
+        ValueError: A setting is invalid; the text does not contain a secret.
+        OSError: The file cannot be read.
+    """
+    properties = {name: value.strip() for name, value in read_properties(path).items()}
+
+    def value_of(name: str, default: str = "") -> str:
+        return properties.get(name, default)
+
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in SPOKEN_PROTOCOLS:
+        raise ValueError(f"security.protocol={protocol} is not one of {', '.join(SPOKEN_PROTOCOLS)}")
+    tls = None
+    if protocol.endswith("SSL"):
+        tls = context_of(value_of, ssl.PROTOCOL_TLS_CLIENT, read_stores(value_of))
+    if not protocol.startswith("SASL"):
+        return ClientSecurity(protocol, tls)
+    mechanism = properties.get("sasl.mechanism", "GSSAPI")
+    if mechanism not in MODULES:
+        raise ValueError(f"sasl.mechanism={mechanism} is not one of {', '.join(MODULES)}")
+    entry = parse_jaas(properties.get("sasl.jaas.config", ""))
+    messages = client_messages(mechanism, entry)
+    if entry.module != MODULES[mechanism] or messages is None:
+        raise ValueError(f"sasl.jaas.config needs {MODULES[mechanism]} with a credential of {mechanism}")
+    return ClientSecurity(protocol, tls, mechanism, messages)
 
 
 class AdminClient:
