@@ -26,7 +26,6 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIs
 from messages.apis.metadata import MetadataResponse, MetadataTopic
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
 from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
-from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, Flow, Pause, slices
 from messages.vocabulary import AnyMessage, Message, message
 
@@ -34,6 +33,19 @@ E = TypeVar("E")
 
 MAX_ENTRIES = 250_000
 """Maximum number of partitions in a client's request."""
+
+
+class Encoded(Message):
+    """A part that keeps its encoded rows by topic once it has been encoded, because it is sent to many brokers.
+
+    The slots that keep them are not attrs fields, because their values are derived from the fields. So equality and
+    traces ignore these slots. The names of these slots begin with an underscore, because msgspec treats each slot
+    without a leading underscore as a field and encodes it.
+    """
+
+    __slots__ = ("_encoded", "_encoded_version")
+    _encoded: object
+    _encoded_version: int
 
 
 @message

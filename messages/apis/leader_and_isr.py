@@ -9,12 +9,11 @@ from __future__ import annotations
 from messages.acls import Operation
 from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError, on_cluster
 from messages.cluster import TopicId, TopicPartition
-from messages.encoded import Encoded
 from messages.vocabulary import Message, message
 
 
 @message
-class LeaderAndIsrPartitionState(Encoded):
+class LeaderAndIsrPartitionState(Message):
     """A partition in a LeaderAndIsr request, with its leader, ISR and replicas."""
 
     partition: TopicPartition

@@ -10,12 +10,11 @@ from messages import errors
 from messages.acls import Operation
 from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError, on_cluster
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.encoded import Encoded
 from messages.vocabulary import Message, message
 
 
 @message
-class StopReplicaPartitionState(Encoded):
+class StopReplicaPartitionState(Message):
     """A partition in a StopReplica request; its leader epoch is sent only from version 3 on."""
 
     partition: TopicPartition

@@ -12,12 +12,11 @@ from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, on_cluster
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.cluster import Endpoint, TopicId, TopicPartition
-from messages.encoded import Encoded
 from messages.vocabulary import Message, message
 
 
 @message
-class UpdateMetadataPartitionState(Encoded):
+class UpdateMetadataPartitionState(Message):
     """A partition in an UpdateMetadata request, with its leader, ISR and replicas."""
 
     partition: TopicPartition

@@ -7,8 +7,8 @@ Rule 2: a TopicPartition has two protocol fields, the topic's name and the parti
         enclosing struct. `gathered` arrays are flat in the message and grouped by topic on the wire. The topics are in
         the order of their first occurrence.
 Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as one row (`primitives.FixedStructs`).
-        Rows of `Encoded` values are encoded once for all requests that contain them. The compiled `pack_rows` encodes
-        the rows of parts in a fourth of the time; without a C compiler, the generated Python code does it.
+        The compiled `pack_rows` encodes the rows of parts in a fourth of the time; without a C compiler, the generated
+        Python code does it.
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
         processed in slices. A reader returns the message only at the end. Without arrays of structs they are ordinary
         functions, because a generator takes as long as a short message.
@@ -34,7 +34,6 @@ import attrs
 
 from messages.apis.declaration import Binding
 from messages.cluster import TopicId, TopicPartition
-from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, slices
 from messages.parts import KEEP_ROWS, PARTED
 from messages.security import Secret
@@ -44,10 +43,8 @@ from messages.wire.layout import Field, Layout
 from messages.wire.rows import (
     Rows,
     Span,
-    keep_encoded,
     keep_read,
     keep_rows,
-    keep_version,
     kept_rows,
     known_rows,
     rows_table,
@@ -645,7 +642,7 @@ class _Writer(_Code):
             self.names["slices"] = slices
             self.names["rows_table"] = rows_table(kind, self.version)
             self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
-        self.emit("left = SLICE", "joined = 0", "out = []", "add = out.append", "new = False")
+        self.emit("left = SLICE", "joined = 0", "out = []", "add = out.append")
         self.struct(self.class_of(kind), self.layout.fields, "message")
         self.emit("return out")
         return self.finish(f"write {kind.__name__}")
@@ -660,7 +657,7 @@ class _Writer(_Code):
         maker = _Writer(self.layout, self.version, self.bindings)
         maker.emit("def code(entries):")
         maker.depth = 1
-        maker.emit("new, groups, values = False, {}, {}")
+        maker.emit("groups, values = {}, {}")
         maker.gather(element, array, named, "entries", keep=True)
         maker.emit(f"return {{topic: {maker.refer(Rows)}(values[topic], b''.join(groups[topic])) for topic in groups}}")
         make = maker.finish(f"write rows of {element.type.__name__}")
@@ -739,7 +736,7 @@ class _Writer(_Code):
         element = self.class_of(kind.element(attribute))
         if _is_flat(_elements(field)):
             self.open_partition(element, item)
-            self.emit(f"add({self.kept_row(element, field, item)})")
+            self.emit(f"add({self.whole_row(element, field, item)})")
         else:
             self.struct(element, field.fields, item)
         self.step("out[joined:] = [b''.join(out[joined:])]", "joined = len(out)")
@@ -788,11 +785,11 @@ class _Writer(_Code):
         self.open_partition(element, "item")
         if not named:
             self.emit("topic = ''")
-        self.emit("if topic is not last:", "    last, new = topic, False", "    rows = groups.get(topic)")
+        self.emit("if topic is not last:", "    last, rows = topic, groups.get(topic)")
         self.emit("    if rows is None:", "        rows = groups[topic] = []")
         if keep:
             self.emit("        values[topic] = []", "    add_value = values[topic].append", "add_value(item)")
-        self.emit(f"rows.append({self.kept_row(element, array, 'item')})")
+        self.emit(f"rows.append({self.whole_row(element, array, 'item')})")
         if not keep:
             self.step()
         self.depth -= 1
@@ -817,22 +814,9 @@ class _Writer(_Code):
         self.emit("groups = all_groups")
         return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
 
-    def kept_row(self, kind: _Class, field: Field, value: str) -> str:
-        """Return the expression of an element's row. An `Encoded` element caches its row (rule 3).
-
-        If an element has no cached row of this version, the generated code encodes it and the later elements without a
-        look-up. In an array grouped by topic, the look-ups start again at the next topic. A failed look-up costs nearly
-        as much as encoding, and usually either all elements have cached rows or none has.
-        """
-        made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
-        if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
-            return made
-        self.names["keep"], self.names["keep_version"] = keep_encoded, keep_version
-        self.emit("if not new:", f"    try: new = {value}._encoded_version != {self.version}")
-        self.emit("    except AttributeError: new = True", "if new:")
-        self.emit(f"    row = {made}", f"    keep({value}, row)", f"    keep_version({value}, {self.version})")
-        self.emit("else:", f"    row = {value}._encoded")
-        return "row"
+    def whole_row(self, kind: _Class, field: Field, value: str) -> str:
+        """Return the expression that encodes an element of an array."""
+        return self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
 
     def row(self, kind: _Class, fields: list[Field], value: str, tagged: bool) -> str:
         """Return the generated expression that encodes consecutive fields as bytes."""

@@ -7,10 +7,10 @@ from collections import deque
 from functools import cache
 from typing import Any
 
-from messages.encoded import Encoded
+from messages.parts import Encoded
 
 _kept, _kept_version = Encoded.__dict__["_encoded"].__get__, Encoded.__dict__["_encoded_version"].__get__
-keep_encoded, keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dict__["_encoded_version"].__set__
+_keep, _keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dict__["_encoded_version"].__set__
 
 
 class Rows:
@@ -89,8 +89,8 @@ def keep_read(part: Any, spans: deque[Span], version: int) -> None:
 
 def keep_rows(part: object, rows: dict[str, Rows], version: int, table: RowsTable | None) -> None:
     """Cache the rows of a part; also add them to `table`, if it is given, so that readers reuse them."""
-    keep_encoded(part, rows)
-    keep_version(part, version)
+    _keep(part, rows)
+    _keep_version(part, version)
     if table is not None:
         for topic, made in rows.items():
             if len(made.values) >= _FEW:
