@@ -111,7 +111,8 @@ def header_of(
 ) -> Header:
     """Return the header of a run that begins at `started` (seconds since 1970), or now if `started` is None."""
     started = time.time() if started is None else started
-    clock_offset = started - now()  # computed first, because code_version() below takes tenths of a second
+    clock_offset = started - now()  # computed first, because code_version() below takes hundredths of a second
+    system = os.uname()  # platform.platform() would start the process `uname -p`, and wait for it
     return Header(
         schema_version=SCHEMA_VERSION,
         run=run_name(node, started, os.getpid() if process is None else process),
@@ -123,7 +124,7 @@ def header_of(
         started_ms=int(started * 1000),
         clock_offset=clock_offset,
         python=platform.python_version(),
-        platform=platform.platform(),
+        platform=f"{system.sysname}-{system.release}-{system.machine}",
         events=events,
         columns=TraceRecord.__struct_fields__,
         detail=detail,
