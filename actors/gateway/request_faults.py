@@ -12,7 +12,6 @@ Rule 4: the journal has the last KEPT requests of clients, without the bytes of 
 from __future__ import annotations
 
 import base64
-import difflib
 import math
 import random
 import types
@@ -159,7 +158,9 @@ def _code_of(error: float | str) -> int:
         return int(error)
     if error in CODES:
         return CODES[str(error)]
-    close = ", ".join(difflib.get_close_matches(str(error).upper(), CODES, 3))
+    from difflib import get_close_matches  # only a wrong name needs it
+
+    close = ", ".join(get_close_matches(str(error).upper(), CODES, 3))
     raise FaultError(f"unknown error code {error!r}" + (f"; did you mean {close}?" if close else ""))
 
 

@@ -16,7 +16,6 @@ Rule 5: missing settings are derived as in Kafka 3.9 (verified with its KafkaCon
 
 from __future__ import annotations
 
-import difflib
 import re
 import socket
 from collections.abc import Mapping
@@ -190,7 +189,9 @@ def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(settings_table.KNOWN)], n=1, cutoff=NEAR)
+    from difflib import get_close_matches  # only a wrong name needs it
+
+    nearest = get_close_matches(name, [*_ACTING, *sorted(settings_table.KNOWN)], n=1, cutoff=NEAR)
     return f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else "")
 
 

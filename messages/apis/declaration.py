@@ -12,7 +12,7 @@ from messages import errors
 from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
 from messages.cluster import TopicPartition
 from messages.records import EMPTY, Records
-from messages.vocabulary import AnyMessage, Message, message
+from messages.vocabulary import AnyMessage, Message, message, value_class
 
 REQUEST_HANDLER = "request_handler"
 METADATA_CACHE = "metadata_cache"
@@ -136,7 +136,7 @@ def each_resource(
 _PARTITION, _NO_RECORDS = TopicPartition("t", 0), Records((), EMPTY)
 
 
-@attrs.frozen
+@value_class
 class Target:
     """What a sample is about: a partition, a group, the node that receives it, and the state of their cluster."""
 
