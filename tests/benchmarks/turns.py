@@ -2,16 +2,18 @@
 
 A node on a real ZooKeeper is the controller and the only broker of 100,000 partitions with one replica each. The first
 phase is its start, in which it creates the directories. The second phase begins when /controller is deleted: the
-controller loads the cluster again. In both phases it sends a LeaderAndIsr for all partitions to the broker. Then the
-node is stopped with SIGTERM and started again on the same directories. The rows `stop` and `restart` are seconds until
-it has ended and leads all partitions again, `memory` is the larger peak of both processes: broker and controller.
+controller loads the cluster again. In both phases it sends a LeaderAndIsr for all partitions to the broker.
+
+With `--apart`, another node is the controller. It sends a LeaderAndIsr for all partitions to the node, which is then
+stopped with SIGTERM and started again on the same directories. The rows `start`, `stop` and `restart` are seconds until
+it leads all partitions, has ended, and leads them again. `memory` is the larger peak of its two processes.
 
 A probe sends an ApiVersions request every 5 ms. The probe cannot send while it waits for a response. The requests that
 it would have sent in that time count with the remaining time until the response. Other processes may use the machine.
 So times are CPU times of the loop's thread, between a request and its response or in one turn of the loop. The elapsed
 time until the response has a separate row with the same limit.
 
-    python -m tests.benchmarks.turns [--partitions N]
+    python -m tests.benchmarks.turns [--partitions N] [--apart]
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import bisect
+import contextlib
 import json
 import shutil
 import socket
@@ -28,7 +31,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -38,7 +41,7 @@ from actors.node.settings import load_settings
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.wire import encode_request
 from tests.benchmarks.report import peak_megabytes, report
-from tests.cluster.processes import Running, free_ports
+from tests.cluster.processes import OurNode, Running, free_ports, properties
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -50,7 +53,9 @@ PROBE_LIMIT_MS = 50.0
 MEMORY_LIMIT_MB = 3_000.0
 RESTART_LIMIT_SECONDS = 120.0
 """Limits with a million partitions. Smaller sizes have no others."""
-NODE_ID = 1
+NODE_ID, APART_ID = 1, 2
+REQUEST_TIMEOUT_MS = 600_000
+"""A million partitions need more than the 30 s after which a controller sends a request again."""
 OPERATIONS = 500
 """Number of znodes that one transaction creates."""
 TMPFS = Path("/dev/shm")
@@ -173,67 +178,119 @@ def gauges(port: int) -> dict[str, float]:
         return {name: float(value) for name, _, value in lines}
 
 
-def is_settled(port: int, partitions: int) -> bool:
-    """Return whether the node is the idle controller, leads all partitions, and has no queued requests to brokers."""
-    seen = gauges(port)
+def is_settled(port: int, partitions: int, apart: int | None = None) -> bool:
+    """Return whether the node leads all partitions, and the controller is idle and has no queued requests to brokers.
+
+    Args:
+        apart: Metrics port of the controller; None if it is the node itself.
+    """
+    seen = gauges(port if apart is None else apart)
     return (
         seen.get(f"{PREFIX}activecontrollercount") == 1.0
         and seen.get(f"{PREFIX}controllerstate") == 0.0
-        and seen.get("kafka_server_replicamanager_leadercount") == partitions
         and seen.get("kafka_controller_controllerchannelmanager_totalqueuesize") == 0.0
+        and gauges(port).get("kafka_server_replicamanager_leadercount") == partitions
     )
 
 
-def measure(place: Path, partitions: int) -> None:
-    """Start ZooKeeper and the node, measure both phases, and print the rows."""
-    port, metrics_port = free_ports(2)
-    properties, log = place / "server.properties", place / "turns.log"
+class Cluster:
+    """A real ZooKeeper with the partitions' znodes, and the settings of the node that leads them."""
+
+    def __init__(self, place: Path, partitions: int, zookeeper: EmbeddedZooKeeper) -> None:
+        self.place, self.partitions = place, partitions
+        self.port, self.metrics_port = free_ports(2)
+        self.zk = KazooClient(zookeeper.connect_string, timeout=60)
+        self.zk.start(60)
+        prepare(self.zk, partitions)
+        self.settings: dict[str, object] = {
+            "zookeeper__connect": zookeeper.connect_string,
+            "zookeeper__session__timeout__ms": 60_000,
+            "controller__socket__timeout__ms": REQUEST_TIMEOUT_MS,
+            "controlled__shutdown__enable": "false",
+        }
+
+    def start(self, log: str) -> Running:
+        """Start the node, and wait until it listens. Its turns are written to the file `log`."""
+        own = {
+            "broker__id": NODE_ID,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "metrics__port": self.metrics_port,
+            "log__dirs": self.place / "data",
+        }
+        file = properties(self.place / "server.properties", **own, **self.settings)
+        command = [sys.executable, "-m", "tests.benchmarks.turns", "--node", str(file), str(self.place / log)]
+        node = Running(command, self.place / "node.log")
+        until(lambda: socket.create_connection(("127.0.0.1", self.port)).close() is None, timeout=60, ignore=(OSError,))
+        return node
+
+    def settle(self, what: str, apart: int | None = None) -> float:
+        """Wait until the node leads all partitions; return the time."""
+        until(lambda: is_settled(self.metrics_port, self.partitions, apart), timeout=900, ignore=(OSError,), what=what)
+        return time.monotonic()
+
+
+@contextlib.contextmanager
+def cluster(partitions: int) -> Iterator[Cluster]:
+    """Start ZooKeeper, create the znodes, and yield a Cluster in a folder of its own. End all of its processes."""
+    place = Path(tempfile.mkdtemp(prefix="turns-", dir=TMPFS if TMPFS.is_dir() else None))
     heap = "6g" if partitions > PARTITIONS else "1g"
-    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap=heap) as zookeeper:
-        zk = KazooClient(zookeeper.connect_string, timeout=60)
-        zk.start(60)
-        prepare(zk, partitions)
-        properties.write_text(
-            f"broker.id={NODE_ID}\nlisteners=PLAINTEXT://127.0.0.1:{port}\nmetrics.port={metrics_port}\n"
-            f"zookeeper.connect={zookeeper.connect_string}\nzookeeper.session.timeout.ms=60000\n"
-            f"log.dirs={place / 'data'}\ncontrolled.shutdown.enable=false\n"
-        )
-        command = [sys.executable, "-m", "tests.benchmarks.turns", "--node", str(properties)]
-        node = Running([*command, str(log)], place / "node.log")
-        try:
-            until(lambda: socket.create_connection(("127.0.0.1", port)).close() is None, timeout=60, ignore=(OSError,))
-            begun = time.monotonic()
-            with Probe(port) as probe:
-                until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a start")
-                taken_over = time.monotonic()
-                epoch = zk.get("/controller_epoch")[0]
-                zk.delete("/controller")
-                until(lambda: zk.get("/controller_epoch")[0] != epoch, timeout=60, what="an election")
-                until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a failover")
-                failed_over = time.monotonic()
-            memory = peak_megabytes(node.process.pid)
-            assert node.stop(timeout=900) == 0, "the node did not stop cleanly"
-            stopped = time.monotonic()
-            node = Running([*command, str(place / "restart.log")], place / "node.log")
-            until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a restart")
-            restarted = time.monotonic()
-            memory = max(memory, peak_megabytes(node.process.pid))
-        except AssertionError:
-            print(node.output[-4000:], file=sys.stderr)
-            raise
-        finally:
-            node.stop()
-            zk.stop()
-            zk.close()
-    turns, size = Turns(log), f"{partitions // 1000}k"
+    try:
+        with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap=heap) as zookeeper:
+            made = Cluster(place, partitions, zookeeper)
+            try:
+                yield made
+            except AssertionError:
+                print((place / "node.log").read_text()[-4000:], file=sys.stderr)
+                raise
+            finally:
+                made.zk.stop()
+                made.zk.close()
+    finally:
+        shutil.rmtree(place)
+
+
+def measure(partitions: int) -> None:
+    """Measure both phases of a node that is also the controller, and print the rows."""
+    with cluster(partitions) as scene, contextlib.ExitStack() as stack:
+        node = scene.start("turns.log")
+        stack.callback(node.stop)
+        begun = time.monotonic()
+        with Probe(scene.port) as probe:
+            taken_over = scene.settle("a start")
+            epoch = scene.zk.get("/controller_epoch")[0]
+            scene.zk.delete("/controller")
+            until(lambda: scene.zk.get("/controller_epoch")[0] != epoch, timeout=60, what="an election")
+            failed_over = scene.settle("a failover")
+        assert node.stop(timeout=900) == 0, "the node did not stop cleanly"
+        turns, size = Turns(scene.place / "turns.log"), f"{partitions // 1000}k"
     tell(f"take_over_{size}", turns, probe.answered, begun, taken_over)
     tell(f"failover_{size}", turns, probe.answered, taken_over, failed_over)
+
+
+def measure_apart(partitions: int) -> None:
+    """Measure the start, the stop and the restart of a node whose controller is another node, and print the rows."""
+    with cluster(partitions) as scene, contextlib.ExitStack() as stack:
+        port, apart = free_ports(2)
+        where = str(scene.settings["zookeeper__connect"])
+        controller = OurNode(scene.place / "apart", APART_ID, port, where, **scene.settings, metrics__port=apart)
+        stack.callback(controller.stop)
+        until(lambda: scene.zk.exists("/controller"), timeout=60, what="an election")
+        begun, memory = time.monotonic(), 0.0
+        times: list[float] = []
+        for log in ("start.log", "restart.log"):
+            node = scene.start(log)
+            stack.callback(node.stop)
+            times.append(scene.settle("a start", apart) - begun)
+            memory = max(memory, peak_megabytes(node.process.pid))
+            begun = time.monotonic()
+            assert node.stop(timeout=900) == 0, "the node did not stop cleanly"
+            times.append(time.monotonic() - begun)
+            begun = time.monotonic()
     for what, figure, limit, unit in (
-        ("stop", stopped - failed_over, RESTART_LIMIT_SECONDS, "s"),
-        ("restart", restarted - stopped, RESTART_LIMIT_SECONDS, "s"),
-        ("memory", memory, MEMORY_LIMIT_MB, "MB"),
+        *(("start", times[0], RESTART_LIMIT_SECONDS, "s"), ("stop", times[1], RESTART_LIMIT_SECONDS, "s")),
+        *(("restart", times[2], RESTART_LIMIT_SECONDS, "s"), ("memory", memory, MEMORY_LIMIT_MB, "MB")),
     ):
-        report("turns", f"{what}_{size}", figure, limit, "limit", unit, less_is_better=True)
+        report("turns", f"{what}_{partitions // 1000}k", figure, limit, "limit", unit, less_is_better=True)
 
 
 def tell(case: str, turns: Turns, probes: Sequence[tuple[float, float]], begun: float, ended: float) -> None:
@@ -269,15 +326,12 @@ def main() -> int:
     """Measure; with `--node`, run the measured node instead."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
+    parser.add_argument("--apart", action="store_true", help="another node is the controller")
     parser.add_argument("--node", nargs=2, metavar=("PROPERTIES", "LOG"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.node is not None:
         return run_metered(*options.node)
-    place = Path(tempfile.mkdtemp(prefix="turns-", dir=TMPFS if TMPFS.is_dir() else None))
-    try:
-        measure(place, options.partitions)
-    finally:
-        shutil.rmtree(place)
+    (measure_apart if options.apart else measure)(options.partitions)
     return 0
 
 

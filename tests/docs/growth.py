@@ -58,15 +58,15 @@ CHARTS = (
         "controller --brokers 10 --sides ours --partitions N",
     ),
     Chart(
-        *("broker", "Clean stop and restart of a controller and only broker", "partitions", "s", "turns"),
-        ("stop_", "restart_"),
+        *("broker", "Start, clean stop and restart of a broker", "partitions", "s", "turns"),
+        ("start_", "stop_", "restart_"),
         (10_000, 100_000, 1_000_000),
-        "turns --partitions N",
+        "turns --apart --partitions N",
     ),
     Chart(
-        *("broker-memory", "Peak memory of that node", "partitions", "MB", "turns", ("memory_",)),
+        *("broker-memory", "Peak memory of that broker", "partitions", "MB", "turns", ("memory_",)),
         (10_000, 100_000, 1_000_000),
-        "turns --partitions N",
+        "turns --apart --partitions N",
     ),
     Chart(
         *("simulation", "CPU of a thousand simulated seconds", "brokers", "s", "simulate", ("brokers_",)),
