@@ -205,7 +205,7 @@ class Cluster:
         self.settings: dict[str, object] = {
             "zookeeper__connect": zookeeper.connect_string,
             "zookeeper__session__timeout__ms": 60_000,
-            "controller__socket__timeout__ms": REQUEST_TIMEOUT_MS,
+            "request__timeout__ms": REQUEST_TIMEOUT_MS,
             "controlled__shutdown__enable": "false",
         }
 
