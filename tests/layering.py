@@ -134,7 +134,7 @@ LAYERS: dict[str, Layer] = {
         " actors.storage messages.wire"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
         " actors.public.operations zk_bridge zk_bridge.client zk_bridge.kazoo_store",
-        others="attrs cryptography thespian",
+        others="attrs cryptography javaproperties thespian",
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(

@@ -31,7 +31,7 @@ class HttpServer(ThreadingMixIn, TCPServer):
     def __init__(
         self, host: str, port: int, app: Any, name: str, connections: int, idle_seconds: float = IDLE_SECONDS
     ) -> None:
-        self.get_app, self._idle_seconds = lambda: app, idle_seconds
+        self._app, self._idle_seconds = app, idle_seconds
         self._slots = threading.BoundedSemaphore(connections)
         self._open: dict[socket.socket, None] = {}
         self._gate = threading.Lock()
@@ -79,6 +79,10 @@ class HttpServer(ThreadingMixIn, TCPServer):
         """Handle a connection."""
         request.settimeout(self._idle_seconds)
         _handler()(request, client_address, self)
+
+    def get_app(self) -> Any:
+        """Return the application, for wsgiref."""
+        return self._app
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that disconnects."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from io import StringIO
 from pathlib import Path
 
-_BLANK = " \t\f"
-_ENTRY = re.compile(r"((?:\\.|[^\\ \t\f=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\u.{0,4}|\\(.)", re.DOTALL)
-_SPECIAL_IN_NAME = re.compile(r"[\\=:#!]|[^!-~]")
-_SPECIAL_IN_VALUE = re.compile(r"^ |\\|[^ -~]")
+import javaproperties
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -19,28 +15,15 @@ def parse_properties(text: str) -> dict[str, str]:
         ValueError: With the line of an invalid \uXXXX.
     """
     properties: dict[str, str] = {}
-    lines = enumerate(re.split(r"\r\n?|\n", text), 1)
-    for number, line in lines:
-        entry = line.lstrip(_BLANK)
-        if not entry or entry[0] in "#!":
-            continue
-        while (len(entry) - len(entry.rstrip("\\"))) % 2:
-            entry = entry[:-1] + next(lines, (0, ""))[1].lstrip(_BLANK)
-        try:
-            name, value = (_ESCAPE.sub(_unescape, part) for part in _ENTRY.findall(entry)[0])
-        except ValueError as error:
-            raise ValueError(f"line {number}: {error} is not a valid \\uXXXX escape") from None
-        properties[name] = value
+    line = 1
+    try:
+        for item in javaproperties.parse(StringIO(text, newline="")):
+            if isinstance(item, javaproperties.KeyValue):
+                properties[item.key] = item.value
+            line += len(item.source.splitlines())
+    except javaproperties.InvalidUEscapeError as error:
+        raise ValueError(f"line {line}: {error.escape} is not a valid \\uXXXX escape") from None
     return properties
-
-
-def _unescape(escape: re.Match[str]) -> str:
-    units, character = escape.groups()
-    if units:
-        return bytes.fromhex(units.replace("\\u", "")).decode("utf-16-be", "surrogatepass")
-    if not character:
-        raise ValueError(escape[0])
-    return {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(character, character)
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -50,16 +33,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def format_properties(properties: dict[str, str]) -> str:
     """Return a text with one line per property, which `parse_properties` reads back as `properties`."""
-    return "".join(
-        f"{_SPECIAL_IN_NAME.sub(_escape, name)}={_SPECIAL_IN_VALUE.sub(_escape, value)}\n"
-        for name, value in properties.items()
-    )
-
-
-def _escape(character: re.Match[str]) -> str:
-    if " " <= character[0] <= "~":
-        return f"\\{character[0]}"
-    return re.sub("....", r"\\u\g<0>", character[0].encode("utf-16-be", "surrogatepass").hex())
+    return javaproperties.dumps(properties, timestamp=False)
 
 
 def write_properties(path: Path, properties: dict[str, str]) -> None:
