@@ -9,8 +9,8 @@ Rule 3: our nodes write traces, which is their default.
 Rule 4: `producers_N` and `clients_64` have N clients of librdkafka in one process. 64 producers and 64 consumers work
         at the same time, each on a partition; the figure is that of the consumers.
 
-`--cases a,b` selects cases, `--rounds N` sets the number of rounds (5), `--warm N` the records that warm Apache up
-(10 M).
+The figures of each round go to stderr. `--cases a,b` selects cases, `--rounds N` sets the number of rounds (5),
+`--warm N` the records that warm Apache up (10 M).
 """
 
 from __future__ import annotations
@@ -255,6 +255,7 @@ def run(place: Path, jars: Path, names: list[str], rounds: int, warm: int) -> No
                         read[peer] = cluster.topic()
                         load.produce(cluster.bootstrap, read[peer], CASES[name])
                 seen = [measure(load, name, clusters, read) for _ in range(rounds)]
+                print(name, json.dumps(seen), file=sys.stderr, flush=True)
                 tell(name, seen)
         finally:
             for cluster in clusters.values():
