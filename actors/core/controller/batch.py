@@ -37,7 +37,7 @@ from messages.flow.conversation import Flow, cut, for_each
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.probes import probe
 from messages.protocol_version import at_least
-from messages.vocabulary import evolve, maker
+from messages.vocabulary import maker
 
 log = logging.getLogger("state.change.logger")
 
@@ -77,7 +77,7 @@ _LAST_ROLE, _IS_NEW = operator.attrgetter("role"), operator.attrgetter("is_new")
 _Roles = defaultdict[int, dict[cluster.TopicPartition, LeaderAndIsrPartitionState]]
 """States by the number of the topic's dict in the context's tables (`partition_table`)."""
 
-_stop = maker(StopReplicaPartitionState)
+_stop, _metadata = maker(StopReplicaPartitionState), maker(UpdateMetadataPartitionState)
 
 
 class _LeaderAndIsrPart(NamedTuple):
@@ -342,14 +342,10 @@ class RequestBatch:
     def _metadata_states(
         self, partitions: Sequence[cluster.TopicPartition]
     ) -> tuple[UpdateMetadataPartitionState, ...]:
-        """Return the UpdateMetadata states of these partitions, without those whose leadership is unknown (rule 5).
-
-        The state of a topic that is being deleted has a special leader, leader epoch 0 and ZooKeeper version 0.
-        """
+        """Return the UpdateMetadata states of these partitions, without those whose leadership is unknown (rule 5)."""
         queued, states = self._context.queued, self._context.metadata_to_send(partitions)
         if queued:
-            during = {"leader": cluster.LEADER_DURING_DELETE, "leader_epoch": 0, "zk_version": 0}
-            states = [evolve(state, **during) if state.partition.topic in queued else state for state in states]
+            states = [_during_delete(state) if state.partition.topic in queued else state for state in states]
         return tuple(states)
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
@@ -380,6 +376,12 @@ class RequestBatch:
                         StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),
                         tuple(map(StopReplicaPart, ahead)),
                     )
+
+
+def _during_delete(state: UpdateMetadataPartitionState) -> UpdateMetadataPartitionState:
+    """Return the state with the special leader of a deletion, leader epoch 0 and ZooKeeper version 0."""
+    epoch, leader, replicas = state.controller_epoch, cluster.LEADER_DURING_DELETE, state.replicas
+    return _metadata(state.partition, epoch, leader, 0, state.isr, 0, replicas, state.offline_replicas)
 
 
 def announce(
