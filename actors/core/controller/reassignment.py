@@ -305,22 +305,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[lead
     changed = {tp: each for tp, each in assignments.items() if context.assignments[tp] != each}
     failures = yield from _write(context, changed)
     yield from leadership.refuse(context, "reassign", failures)
-    unneeded: ReplicasByBroker = {}
-
-    def enter(part: Sequence[tuple[TopicPartition, ReplicaAssignment]]) -> None:
-        for partition, assignment in part:
-            for broker_id in context.assignments[partition].replicas:
-                if broker_id not in assignment.replicas:
-                    probe("a reassignment is replaced before its end")
-                    unneeded.setdefault(broker_id, []).append(partition)
-            context.set_assignment(partition, assignment)
-            log.info(
-                "%s Successfully updated assignment of partition %s to %s",
-                *(context.tag, partition, log_text.assignment(assignment)),
-            )
-
-    written = [(tp, assignment) for tp, assignment in changed.items() if tp not in failures]
-    yield from for_each(written, enter, ENTERED)
+    unneeded = yield from _enter(context, {tp: each for tp, each in changed.items() if tp not in failures})
     yield from _remove_replicas(context, unneeded)
     begun = [tp for tp in assignments if tp not in failures]
     complete = yield from _caught_up(context, begun)
@@ -335,6 +320,26 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[lead
     yield from move_replicas(context, fresh, ReplicaState.NEW)
     yield from _finish(context, complete)
     return failures
+
+
+def _enter(context: ControllerContext, assignments: Assignments) -> Flow[ReplicasByBroker]:
+    """Store and log these assignments; return the replicas that they no longer contain."""
+    unneeded: ReplicasByBroker = {}
+
+    def enter(part: Sequence[tuple[TopicPartition, ReplicaAssignment]]) -> None:
+        for partition, assignment in part:
+            for broker_id in context.assignments[partition].replicas:
+                if broker_id not in assignment.replicas:
+                    probe("a reassignment is replaced before its end")
+                    unneeded.setdefault(broker_id, []).append(partition)
+            context.set_assignment(partition, assignment)
+            log.info(
+                "%s Successfully updated assignment of partition %s to %s",
+                *(context.tag, partition, log_text.assignment(assignment)),
+            )
+
+    yield from for_each(assignments.items(), enter, ENTERED)
+    return unneeded
 
 
 def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[list[TopicPartition]]:
