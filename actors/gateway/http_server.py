@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import logging
 import socket
 import threading
-from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 _log = logging.getLogger("kafka_actors.http")
 
@@ -17,7 +17,7 @@ IDLE_SECONDS = 5.0
 """Default of the maximum number of seconds to wait for a client's next bytes."""
 
 
-class HttpServer(ThreadingMixIn, TCPServer):
+class HttpServer(ThreadingMixIn, WSGIServer):
     """An HTTP server that serves a WSGI application until `stop`. Port 0 selects a free port.
 
     If `connections` are open, a new connection replaces the oldest one. The name is that of the server's thread.
@@ -26,20 +26,19 @@ class HttpServer(ThreadingMixIn, TCPServer):
         OSError: The port is in use.
     """
 
-    allow_reuse_address = daemon_threads = True
+    daemon_threads = True
 
     def __init__(
         self, host: str, port: int, app: Any, name: str, connections: int, idle_seconds: float = IDLE_SECONDS
     ) -> None:
-        self._app, self._idle_seconds = app, idle_seconds
+        self.idle_seconds = idle_seconds
         self._slots = threading.BoundedSemaphore(connections)
         self._open: dict[socket.socket, None] = {}
         self._gate = threading.Lock()
         if ":" in host:
             self.address_family = socket.AF_INET6
-        super().__init__((host, port), BaseRequestHandler)
-        self.server_port = self.server_address[1]
-        self.base_environ = {"SERVER_NAME": host, "SERVER_PORT": str(self.server_port), "SCRIPT_NAME": ""}
+        super().__init__((host, port), _Handler)
+        self.set_app(app)
         self._thread = threading.Thread(target=self.serve_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -75,34 +74,27 @@ class HttpServer(ThreadingMixIn, TCPServer):
                 self._open.pop(request, None)
             self._slots.release()
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Handle a connection."""
-        request.settimeout(self._idle_seconds)
-        _handler()(request, client_address, self)
-
-    def get_app(self) -> Any:
-        """Return the application, for wsgiref."""
-        return self._app
-
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that disconnects."""
         _log.debug("Failed to serve %s", client_address, exc_info=True)
 
 
-@functools.cache
-def _handler() -> Any:
-    """Return the class that handles a connection. A node imports wsgiref at the first connection: it starts faster."""
-    from wsgiref.simple_server import WSGIRequestHandler
+class _Handler(WSGIRequestHandler):
+    """A handler of HTTP requests that does not log them."""
 
-    class Handler(WSGIRequestHandler):
-        def get_stderr(self) -> Any:
-            """Return where wsgiref writes the traceback of a client that disconnects or reads too slowly."""
-            return io.StringIO()
+    server: HttpServer
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing, because requests come every few seconds."""
+    def setup(self) -> None:
+        """Set the maximum number of seconds to wait for the client."""
+        super().setup()
+        self.connection.settimeout(self.server.idle_seconds)
 
-    return Handler
+    def get_stderr(self) -> Any:
+        """Return where wsgiref writes the traceback of a client that disconnects or reads too slowly."""
+        return io.StringIO()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing, because requests come every few seconds."""
 
 
 def _hang_up(connection: socket.socket) -> None:

@@ -77,7 +77,7 @@ _LAST_ROLE, _IS_NEW = operator.attrgetter("role"), operator.attrgetter("is_new")
 _Roles = defaultdict[int, dict[cluster.TopicPartition, LeaderAndIsrPartitionState]]
 """States by the number of the topic's dict in the context's tables (`partition_table`)."""
 
-_stop, _metadata = maker(StopReplicaPartitionState), maker(UpdateMetadataPartitionState)
+_stop = maker(StopReplicaPartitionState)
 
 
 class _LeaderAndIsrPart(NamedTuple):
@@ -314,7 +314,7 @@ class RequestBatch:
 
         def add(part: Sequence[cluster.TopicPartition]) -> None:
             nonlocal rest
-            states = self._metadata_states(part)
+            states = tuple(context.metadata_to_send(part))
             if states and rest:
                 ahead.append(context.metadata_part(len(ahead), rest))  # frees the states of the last part there
             rest = states or rest
@@ -338,15 +338,6 @@ class RequestBatch:
                 UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers, ids),
                 parts,
             )
-
-    def _metadata_states(
-        self, partitions: Sequence[cluster.TopicPartition]
-    ) -> tuple[UpdateMetadataPartitionState, ...]:
-        """Return the UpdateMetadata states of these partitions, without those whose leadership is unknown (rule 5)."""
-        queued, states = self._context.queued, self._context.metadata_to_send(partitions)
-        if queued:
-            states = [_during_delete(state) if state.partition.topic in queued else state for state in states]
-        return tuple(states)
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
         context = self._context
@@ -376,12 +367,6 @@ class RequestBatch:
                         StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),
                         tuple(map(StopReplicaPart, ahead)),
                     )
-
-
-def _during_delete(state: UpdateMetadataPartitionState) -> UpdateMetadataPartitionState:
-    """Return the state with the special leader of a deletion, leader epoch 0 and ZooKeeper version 0."""
-    epoch, leader, replicas = state.controller_epoch, cluster.LEADER_DURING_DELETE, state.replicas
-    return _metadata(state.partition, epoch, leader, 0, state.isr, 0, replicas, state.offline_replicas)
 
 
 def announce(

@@ -110,6 +110,12 @@ def is_imbalanced(assignment: cluster.ReplicaAssignment, state: cluster.LeaderIs
     return replicas[0] not in assignment.adding or replicas[0] in state.isr
 
 
+def _during_delete(state: UpdateMetadataPartitionState) -> UpdateMetadataPartitionState:
+    """Return the state with the special leader of a deletion, leader epoch 0 and ZooKeeper version 0."""
+    epoch, leader, replicas = state.controller_epoch, cluster.LEADER_DURING_DELETE, state.replicas
+    return _metadata(state.partition, epoch, leader, 0, state.isr, 0, replicas, state.offline_replicas)
+
+
 class LastSent:
     """The partition state that the controller last sent to brokers.
 
@@ -661,38 +667,41 @@ class ControllerContext:
     def metadata_to_send(self, partitions: Sequence[cluster.TopicPartition]) -> list[UpdateMetadataPartitionState]:
         """Return the UpdateMetadata states last sent if they are the same, otherwise new states (rule 6).
 
-        Partitions without a known leadership are left out.
+        Partitions without a known leadership are left out. A state of a topic that is being deleted is not stored.
         """
         known = list(filter(None, self._last_sent.find(partitions, None)))
         if len(known) < len(partitions):
             partitions = list(compress(partitions, self._leadership.find(partitions, None)))
             known = [self.last_sent_for(partition, self.assignment(partition)) for partition in partitions]
-        offline = [()] * len(known) if self.all_online() else self._offline_of(partitions, known)
+        offline = self._offline_of(partitions, known)
         states = [last_sent.metadata for last_sent in known if last_sent.metadata is not None]
         if len(states) < len(known) or [state.offline_replicas for state in states] != offline:
-            leaderships = self._leadership.find(partitions, None)
+            leaderships = filter(None, self._leadership.find(partitions, None))
             states = [
                 _metadata(
                     partition,
-                    state.controller_epoch,
-                    state.leader,
-                    state.leader_epoch,
-                    state.isr,
-                    state.zk_version,
+                    led.controller_epoch,
+                    led.leader,
+                    led.leader_epoch,
+                    led.isr,
+                    led.zk_version,
                     last_sent.assignment.replicas,
                     replicas,
                 )
-                for partition, state, last_sent, replicas in zip(partitions, leaderships, known, offline, strict=True)
-                if state is not None
+                for partition, led, last_sent, replicas in zip(partitions, leaderships, known, offline, strict=True)
             ]
-            for last_sent, made in zip(known, states, strict=True):
-                last_sent.metadata = made
+            for last_sent, state in zip(known, states, strict=True):
+                last_sent.metadata = state
+        if self.queued:
+            return [_during_delete(state) if state.partition.topic in self.queued else state for state in states]
         return states
 
     def _offline_of(
         self, partitions: Sequence[cluster.TopicPartition], known: Sequence[LastSent]
     ) -> list[tuple[int, ...]]:
         """Return the replicas of each partition that are not online."""
+        if self.all_online():
+            return [()] * len(known)
         replicas = [last_sent.assignment.replicas for last_sent in known]
         if self._offline_dirs:
             return [
