@@ -5,9 +5,9 @@ phase is its start, in which it creates the directories. The second phase begins
 controller loads the cluster again. In both phases it sends a LeaderAndIsr for all partitions to the broker.
 
 With `--apart`, another node is the controller. It sends a LeaderAndIsr for all partitions to the node, which is then
-stopped with SIGTERM and started again on the same directories. The rows `start`, `stop` and `restart` are seconds until
-it leads all partitions, has ended, and leads them again. They contain the time in which the controller, which has no
-other broker of the partitions, writes all states. `memory` is the larger peak of the node's two processes.
+stopped with SIGTERM and started again on the same directories. The rows `start`, `restart` and `stop` are seconds until
+it leads all partitions, leads them again, and has ended the second time. They contain the time in which the controller,
+which has no other broker of the partitions, writes all states. `memory` is the larger peak of the node's two processes.
 
 A probe sends an ApiVersions request every 5 ms. The probe cannot send while it waits for a response. The requests that
 it would have sent in that time count with the remaining time until the response. Other processes may use the machine.
@@ -184,12 +184,13 @@ def is_settled(port: int, partitions: int, apart: int | None = None) -> bool:
     Args:
         apart: Metrics port of the controller; None if it is the node itself.
     """
-    seen = gauges(port if apart is None else apart)
+    own = gauges(port)
+    seen = own if apart is None else gauges(apart)
     return (
         seen.get(f"{PREFIX}activecontrollercount") == 1.0
         and seen.get(f"{PREFIX}controllerstate") == 0.0
         and seen.get("kafka_controller_controllerchannelmanager_totalqueuesize") == 0.0
-        and gauges(port).get("kafka_server_replicamanager_leadercount") == partitions
+        and own.get("kafka_server_replicamanager_leadercount") == partitions
     )
 
 
@@ -276,18 +277,18 @@ def measure_apart(partitions: int) -> None:
         stack.callback(controller.stop)
         until(lambda: scene.zk.exists("/controller"), timeout=60, what="an election")
         begun, memory = time.monotonic(), 0.0
-        times: list[float] = []
-        for log in ("start.log", "restart.log"):
-            node = scene.start(log)
+        times: dict[str, float] = {}
+        for run in ("start", "restart"):
+            node = scene.start(f"{run}.log")
             stack.callback(node.stop)
-            times.append(scene.settle("a start", apart) - begun)
+            settled = scene.settle(f"a {run}", apart)
             memory = max(memory, peak_megabytes(node.process.pid))
-            begun = time.monotonic()
             assert node.stop(timeout=900) == 0, "the node did not stop cleanly"
-            times.append(time.monotonic() - begun)
-            begun = time.monotonic()
+            stopped = time.monotonic()
+            times |= {run: settled - begun, "stop": stopped - settled}
+            begun = stopped
     size = f"{partitions // 1000}k"
-    for what, seconds in zip(("start", "stop", "restart"), times, strict=True):
+    for what, seconds in times.items():
         report("turns", f"{what}_{size}", seconds, seconds, "itself", "s", less_is_better=True)
     report("turns", f"memory_{size}", memory, MEMORY_LIMIT_MB, "limit", "MB", less_is_better=True)
 
