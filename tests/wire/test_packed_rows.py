@@ -74,10 +74,9 @@ def test_compiled_rows_are_those_of_python(request_class: type) -> None:
     packed = refused = 0
     for _ in range(40):
         odd = rng.choice((0.0, 0.0, 0.01, 0.2))
-        size, seed = rng.choice((0, 1, 5, 30)), rng.random()
+        size, made = rng.choice((0, 1, 5, 30)), random.Random(rng.random())
+        entries = tuple([_entry(made, kind, odd) for _ in range(size)])
         for write in writers:
-            made = random.Random(seed)
-            entries = tuple([_entry(made, kind, odd) for _ in range(size)])
             _pack, columns, plain = write.args
             by_python = _result(plain, entries)
             assert repr(_result(write, entries)) == repr(by_python)
