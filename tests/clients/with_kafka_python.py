@@ -34,7 +34,8 @@ def records(offset: int, count: int, **settings: Any) -> list[Any]:
     )
     consumer.assign([FIRST])
     consumer.seek(FIRST, offset)
-    found = [record for record, _ in zip(consumer, range(count), strict=False)]
+    # The range is first, as a consumer before it would be asked for one record more, and wait.
+    found = [record for _, record in zip(range(count), consumer, strict=False)]
     consumer.close()
     return found
 
@@ -120,7 +121,7 @@ def group_consume() -> None:
         enable_auto_commit=False,
         consumer_timeout_ms=WAIT_MS,
     )
-    check(len([record for record, _ in zip(member, range(3 * RECORDS), strict=False)]), 3 * RECORDS)
+    check(len([record for _, record in zip(range(3 * RECORDS), member, strict=False)]), 3 * RECORDS)
 
 
 def commit() -> None:
