@@ -35,7 +35,7 @@ from messages.cluster import Endpoint
 from messages.parts import Part
 from messages.security import Secret
 from messages.vocabulary import AnyMessage, Message
-from messages.wire import WireError, decode_response, decoding_response, encode_request, encoding_request
+from messages.wire import WireError, chunks, decode_response, decoding_response, encode_request, encoding_request
 
 _log = logging.getLogger("kafka_actors.network")
 
@@ -140,8 +140,9 @@ class Channel:
         if due is not None and asyncio.get_running_loop().time() >= due:
             await self._authenticate(self.endpoint.listener)
         steps = encoding_request(transmit.request, transmit.correlation_id, transmit.client_id, parts)
-        self.writer.write(await self._bench.result(steps))
-        await self.writer.drain()
+        for chunk in chunks(await self._bench.result(steps)):
+            self.writer.write(chunk)
+            await self.writer.drain()
         frame = await self._frame()
         correlation_id, ahead, response = await self._bench.result(
             decoding_response(type(transmit.request), transmit.request.version, frame, terse=True)

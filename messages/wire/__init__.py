@@ -6,8 +6,8 @@
     decode_response(request_type, version, frame) -> (correlation_id, response)
     FrameReader().feed(data) -> frames
 
-    encoding_request, decoding_request, decoding_response: the same functions as generators
-    encoding_response_pieces: a generator that returns the response in pieces, without a copy of the records
+    decoding_request, decoding_response: the same functions as generators
+    encoding_request, encoding_response_pieces: generators that return the frame in pieces; `chunks` joins some of them
 
 Each error is a `WireError`. `messages.apis` lists the supported APIs and versions.
 """
@@ -32,4 +32,4 @@ from messages.wire.errors import (
     UnsupportedVersion,
     WireError,
 )
-from messages.wire.frame import MAX_FRAME_BYTES, FrameReader
+from messages.wire.frame import MAX_FRAME_BYTES, FrameReader, chunks

@@ -40,7 +40,6 @@ from messages.wire.data_plane import (
 )
 from messages.wire.error_free_responses import OF_PARTITIONS, without_errors
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
-from messages.wire.frame import frame_of
 from messages.wire.layout import Schema
 from messages.wire.primitives import TEXTS, framed_text, skip_tags
 
@@ -60,7 +59,7 @@ _HEADER_V0 = struct.Struct(">hhi")
 _HEADER_V1 = struct.Struct(">hhih")
 """Header fields up to the length of the client id."""
 _CLIENT_ID_AT = _HEADER_V1.size
-_CORRELATION_ID = struct.Struct(">i")
+_SIZE = _CORRELATION_ID = struct.Struct(">i")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _NO_TAGS = b"\0"
 
@@ -85,7 +84,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
         UnsupportedVersion: The API does not have this version.
         Unencodable: The request has a value that this version cannot encode. This exception is also a ValueError.
     """
-    return all_at_once(encoding_request(request, correlation_id, client_id))
+    return b"".join(all_at_once(encoding_request(request, correlation_id, client_id)))
 
 
 def decode_request(frame: Data) -> tuple[RequestHeader, Message]:
@@ -138,8 +137,8 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
 
 def encoding_request(
     request: AnyMessage, correlation_id: int, client_id: str, parts: Sequence[Part] = ()
-) -> Steps[bytes]:
-    """Encode a request in steps.
+) -> Steps[tuple[Data, ...]]:
+    """Encode a request in steps; return the frame in pieces, because a large one is not sent at once.
 
     `parts` are the parts of a large request that were sent before `request` (`messages.parts`). The other arguments and
     the errors are those of `encode_request`.
@@ -159,7 +158,7 @@ def encoding_request(
         pieces = written if isinstance(written, list) else (yield from written)
     except UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
-    return frame_of(head, *pieces)
+    return (_SIZE.pack(len(head) + sum(map(len, pieces))) + head, *pieces)
 
 
 def decoding_request(frame: Data) -> Steps[Decoded] | Decoded:

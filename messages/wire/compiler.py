@@ -759,7 +759,7 @@ class _Writer(_Code):
         else:
             self.emit("groups = {}")
             self.gather(element, array, named, f"{value}.{attribute}")
-            gathered = "len(rows)", "b''.join(rows)"
+            gathered = "len(rows)", "add(b''.join(rows))"
         if has_ids and not _is_named(field):  # topics without an id share the group of the zero id
             self.emit("by_id = {}", "for topic, rows in groups.items():")
             self.emit("    by_id.setdefault(ids.get(topic, ''), []).extend(rows)")
@@ -769,7 +769,7 @@ class _Writer(_Code):
         keyed = self.class_of(TopicPartition)
         self.ids = "ids.get(topic, '')" if has_ids else ""
         self.add(keyed, before, "")
-        self.emit(f"add({self.count('rows', gathered[0])})", f"add({gathered[1]})")
+        self.emit(f"add({self.count('rows', gathered[0])})", gathered[1])
         self.add(keyed, after, "", self.flexible)
         self.ids = ""
         self.depth -= 1
@@ -797,8 +797,8 @@ class _Writer(_Code):
     def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
         """Generate code that sets `groups`: for each topic, the `Rows` of all parts and of the message's own elements.
 
-        Cached rows of a part are reused (rule 5). Return two expressions: the number of a topic's rows, and the bytes
-        of these rows.
+        Cached rows of a part are reused (rule 5). Return the expression of the number of a topic's rows, and the code
+        that adds the bytes of these rows.
         """
         table = "rows_table" if named and _lacks(element, array) == {} else "None"
         self.names["make_rows"] = self.rows_maker(element, array, named)
@@ -812,7 +812,7 @@ class _Writer(_Code):
         self.emit("    else: known.append(rows)")
         self.depth -= 1
         self.emit("groups = all_groups")
-        return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
+        return "sum([len(part.values) for part in rows])", "out += [part.data for part in rows]"
 
     def whole_row(self, kind: _Class, field: Field, value: str) -> str:
         """Return the expression that encodes an element of an array."""

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from messages.wire.compression import Data
 from messages.wire.errors import FrameTooLarge, MalformedFrame
 
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 """Default of Kafka's socket.request.max.bytes."""
 
+CHUNK = 256 * 1024
+"""Bytes of a frame that are sent at once."""
+
 _SIZE = struct.Struct(">i")
 
 
-def frame_of(*pieces: bytes | memoryview) -> bytes:
-    """Return the frame of a payload given in pieces: its size and the pieces."""
-    return b"".join((_SIZE.pack(sum(map(len, pieces))), *pieces))
+def chunks(pieces: Sequence[Data]) -> Iterator[bytes]:
+    """Join the pieces of a frame to chunks of CHUNK bytes or more. Only the last chunk can be smaller."""
+    chunk: list[Data] = []
+    size = 0
+    for piece in pieces:
+        chunk.append(piece)
+        size += len(piece)
+        if size >= CHUNK:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield b"".join(chunk)
 
 
 class FrameReader:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.cluster import Endpoint
-from messages.wire import FrameReader, FrameTooLarge, MalformedFrame, decode_request, encode_response
+from messages.wire import FrameReader, FrameTooLarge, MalformedFrame, chunks, decode_request, encode_response
+from messages.wire.frame import CHUNK
 from tests.wire_client import WireClient
 
 
@@ -82,3 +83,12 @@ def test_client_and_server_meet() -> None:
                 client.receive_frame()
         server.join(10)
     assert not server.is_alive()
+
+
+@given(st.lists(st.integers(0, 3 * CHUNK // 2), max_size=6))
+def test_pieces_are_joined_to_chunks(sizes: list[int]) -> None:
+    pieces = [bytes([number]) * size for number, size in enumerate(sizes)]
+    joined = list(chunks(pieces))
+    assert b"".join(joined) == b"".join(pieces)
+    assert all(len(chunk) >= CHUNK for chunk in joined[:-1])
+    assert len(joined) <= 1 + sum(sizes) // CHUNK

@@ -55,7 +55,7 @@ def test_rows_are_shared_in_either_order(name: str, shuffled: bool) -> None:
     frame = codec.encode_request(request, 1, "me")
     parts, last = cut(request)
     before = [rows_of(part) for part in parts]
-    assert all_at_once(codec.encoding_request(last, 1, "me", parts)) == frame
+    assert b"".join(all_at_once(codec.encoding_request(last, 1, "me", parts))) == frame
     assert [rows_of(part) for part in parts] == before
     assert [entries_of(rows) for rows in before if rows] == [list(part.entries) for part in parts]
     assert all(bool(rows and rows.runs) == shuffled for rows in before)
