@@ -27,7 +27,7 @@ from itertools import chain, compress, groupby
 from typing import NamedTuple
 
 from actors.core.controller import log_text
-from actors.core.controller.context import NO_ASSIGNMENT, BrokerEndpointNotAvailable, ControllerContext, LastSent
+from actors.core.controller.context import NO_ASSIGNMENT, BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
 from messages import cluster
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LiveLeader
@@ -72,7 +72,7 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
 
 
 _LED_BY, _TOPIC = operator.attrgetter("leader"), operator.attrgetter("topic")
-_LAST_ROLE, _IS_NEW = operator.attrgetter("role"), operator.attrgetter("is_new")
+_IS_NEW = operator.attrgetter("is_new")
 
 _Roles = defaultdict[int, dict[cluster.TopicPartition, LeaderAndIsrPartitionState]]
 """States by the number of the topic's dict in the context's tables (`partition_table`)."""
@@ -167,34 +167,23 @@ class RequestBatch:
         if not partitions:
             return
         states, numbers = self._leader_and_isr[broker_id], context.dict_numbers
-        roles = list(map(_LAST_ROLE, known)) if all(known) and not self._some_new else []
-        if not roles or not all(roles) or any(map(_IS_NEW, roles)):
-            last = [states[numbers[partition.topic]].get(partition) for partition in partitions]
-            leaderships = filter(None, context.leadership.find(partitions, None))
-            assignments = context.assignments.find(partitions, NO_ASSIGNMENT)
-            roles = list(map(self._role_again, partitions, known, last, leaderships, assignments))
-        for partition, role in zip(partitions, roles, strict=True):
+        roles = [sent.role if sent else None for sent in known]
+        if self._some_new or not all(roles) or any(map(_IS_NEW, roles)):
+            unsure = [self._some_new or role is None or role.is_new for role in roles]
+            rest = list(compress(partitions, unsure))
+            last = [states[numbers[partition.topic]].get(partition) for partition in rest]
+            made = map(
+                context.role_to_send,
+                rest,
+                filter(None, context.leadership.find(rest, None)),
+                context.assignments.find(rest, NO_ASSIGNMENT),
+                [role is not None and role.is_new for role in last],  # rule 3
+            )
+            roles = [next(made) if again else role for role, again in zip(roles, unsure, strict=True)]
+        for partition, role in zip(partitions, filter(None, roles), strict=True):
             states[numbers[partition.topic]][partition] = role
         self._add_all_brokers()
         self._add_metadata(partitions)
-
-    def _role_again(
-        self,
-        partition: cluster.TopicPartition,
-        last_sent: LastSent | None,
-        last: LeaderAndIsrPartitionState | None,
-        leadership: cluster.LeaderIsrAndControllerEpoch,
-        assignment: cluster.ReplicaAssignment,
-    ) -> LeaderAndIsrPartitionState:
-        """Return the role cached in `last_sent`, or create a role.
-
-        A role is created if no role is cached, if the cached role has `is_new` set, or if this batch already has a role
-        for the broker (`last`). The created role has the `is_new` of `last`; without `last` it is false (rule 3).
-        """
-        role = None if last_sent is None else last_sent.role
-        if role is None or role.is_new or last is not None:
-            role = self._context.role_to_send(partition, leadership, assignment, last is not None and last.is_new)
-        return role
 
     def _add_all_brokers(self) -> None:
         """Add all brokers to the receivers of UpdateMetadata."""
