@@ -42,6 +42,8 @@ _log = logging.getLogger("kafka_actors.network")
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 TURN_SECONDS = 0.005
 """CPU seconds for requests and responses in a turn of the loop. Other nodes process earlier parts meanwhile."""
+MOST_UNSENT = 4 << 20
+"""Bytes from which on the rest of a request waits. The loop sends them meanwhile, so a request of 5 MB waits once."""
 FIRST_OF_SASL = 2**31 - 8
 """The correlation ids from here on are those of the requests that authenticate a channel."""
 REAUTHENTICATION = 0.9
@@ -88,6 +90,7 @@ class Channel:
                     raise ConnectionError(f"no TLS is configured for listener {endpoint.listener}")
                 tls = {"ssl": security.tls.client, "server_hostname": endpoint.host}
             self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port, **tls)
+            self.writer.transport.set_write_buffer_limits(MOST_UNSENT)
             if endpoint.security_protocol.startswith("SASL"):
                 await self._authenticate(endpoint.listener)
 
