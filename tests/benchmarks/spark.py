@@ -12,7 +12,8 @@ also written as JSON lines, which the peers read.
   results must be equal.
 * brief: the default queries of `summary`, in rows per second. From the second size on, the peer is the previous size,
   and the ratio should be at least 1.
-  With `--master`, its rows are called by the number of executors, and the time of the session's start has a row.
+  With `--master`, which may be given several times, its rows are called by the number of executors.
+* session: the seconds until the session of the first master has started.
 * memory: the peak memory of the driver's JVM; the peer is its limit of 2 GB.
 
 Queries are measured in elapsed time. Each figure is the median of the rounds, in which the peers take turns. If there
@@ -250,15 +251,13 @@ def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str, pe
 
 
 def measure(
-    records: int, here: Path, before: tuple[int, float] | None, peers: set[str], rounds: int, master: str
-) -> tuple[int, float]:
+    records: int, here: Path, before: dict[str, tuple[int, float]], peers: set[str], rounds: int, masters: list[str]
+) -> None:
     """Run all cases with one size, and print the rows.
 
     Args:
-        before: The result for the previous size.
-
-    Returns:
-        The number of rows, and the seconds of `brief`.
+        before: The number of rows of the previous size and the seconds of its `brief`, by master. This size replaces
+            them.
     """
     traces, lines, packed = here / "traces", here / "lines", here / "packed"
     if peers:
@@ -268,27 +267,28 @@ def measure(
     case = f"_{records / MILLION:g}m"
     report(BENCH, f"pack{case}", rows / took, PACKING, "the bound", "rows/s of CPU")
     report(BENCH, f"facts{case}", rows / facts, FACTS, "the bound", "rows/s of CPU")
-    begun = time.perf_counter()
-    session = open_session(master)
-    opened = time.perf_counter() - begun
-    executors = re.match(r"local-cluster\[(\d+)", master)
-    brief_case = f"brief_{executors[1]}_executors{case}" if executors else f"brief{case}"
-    try:
-        report(BENCH, f"session{case}", opened, opened, "itself", "s", less_is_better=True)
-        fit(session, sum(file.stat().st_size for file in packed.glob("*.parquet")))
-        if peers:
-            beside_peers(session, lines, packed, case, peers, rounds)
-        brief = turns({"brief": lambda: [ask(session, packed)["runs"].rows]}, rounds)["brief"]
-        if before is None:
-            report(BENCH, brief_case, rows / brief, rows / brief, "itself", "rows/s")
-        else:
-            report(BENCH, brief_case, rows / brief, before[0] / before[1], f"{before[0]} rows", "rows/s")
-        status = Path(f"/proc/{session.sparkContext._gateway.proc.pid}/status").read_text()
-    finally:
-        session.stop()
-    peak = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
+    for master in masters:
+        executors = re.match(r"local-cluster\[(\d+)", master)
+        begun = time.perf_counter()
+        session = open_session(master)
+        opened = time.perf_counter() - begun
+        driver = session.sparkContext._gateway.proc.pid  # one JVM for all masters
+        try:
+            if master == masters[0]:
+                report(BENCH, f"session{case}", opened, opened, "itself", "s", less_is_better=True)
+            fit(session, sum(file.stat().st_size for file in packed.glob("*.parquet")))
+            if peers:
+                beside_peers(session, lines, packed, case, peers, rounds)
+            brief = turns({"brief": lambda session=session: [ask(session, packed)["runs"].rows]}, rounds)["brief"]
+        finally:
+            session.stop()
+        brief_case = f"brief_{executors[1]}_executors{case}" if executors else f"brief{case}"
+        smaller, seconds = before.get(master, (rows, brief))
+        peer = f"{smaller} rows" if master in before else "itself"
+        report(BENCH, brief_case, rows / brief, smaller / seconds, peer, "rows/s")
+        before[master] = rows, brief
+    peak = int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{driver}/status").read_text())[0]) / 1024
     report(BENCH, f"memory{case}", peak, DRIVER_MB, "the bound", "MB", less_is_better=True)
-    return rows, brief
 
 
 def main() -> None:
@@ -300,12 +300,13 @@ def main() -> None:
     parser.add_argument("--records", type=int, action="append", help="again for further sizes, the smallest first")
     parser.add_argument("--peer", action="append", choices=["spark", "duckdb", "none"], help="beside this one only")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--master", default=MASTER, help="for example local-cluster[2,1,2048]")
-    options, before = parser.parse_args(), None
+    parser.add_argument("--master", action="append", help="for example local-cluster[2,1,2048]; again for further ones")
+    options = parser.parse_args()
+    before: dict[str, tuple[int, float]] = {}
     peers = set(options.peer or ("spark", "duckdb")) - {"none"}
     for records in options.records or [MILLION]:
         with tempfile.TemporaryDirectory(prefix="kafka-actors-spark-") as here:
-            before = measure(records, Path(here), before, peers, options.rounds, options.master)
+            measure(records, Path(here), before, peers, options.rounds, options.master or [MASTER])
 
 
 if __name__ == "__main__":
