@@ -6,13 +6,14 @@ import asyncio
 import errno
 import signal
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
-from actors.runtime.trace.forked_work import ForkedWork
+from actors.runtime.trace.forked_work import MOST_BYTES, ForkedWork
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replay_report import SAME, SAME_EARLY
 from actors.runtime.trace.replayer import Replay, replay_run
@@ -344,20 +345,26 @@ def test_if_fork_fails_the_recording_continues_without_a_snapshot(
     assert replay_only(tmp_path).result == SAME
 
 
+async def outcome(work: Callable[[Callable[[Piece], None]], object], heard: Callable[[Piece], None]) -> str:
+    """Run the work in a child, and return its error text."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[str] = loop.create_future()
+    ForkedWork(work, loop, heard, done.set_result)
+    async with asyncio.timeout(30):
+        return await done
+
+
+def test_the_memory_of_a_child_is_limited() -> None:
+    assert asyncio.run(outcome(lambda _: bytearray(2 * MOST_BYTES), [].append)) == "MemoryError: "
+
+
 def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:
     """A process may inherit an ignored SIGCHLD; the kernel then reaps children, and the parent cannot wait for them."""
     heard: list[Piece] = []
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
-    async def life() -> str:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[str] = loop.create_future()
-        ForkedWork(lambda tell: tell(Piece(b"a piece", 1)), loop, heard.append, done.set_result)
-        async with asyncio.timeout(30):
-            return await done
-
     try:
-        assert asyncio.run(life()) == ""
+        assert asyncio.run(outcome(lambda tell: tell(Piece(b"a piece", 1)), heard.append)) == ""
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert heard == [Piece(b"a piece", 1)]
