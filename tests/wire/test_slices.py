@@ -76,8 +76,7 @@ def framed_in_slices(last: Any, parts: Any) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
 def test_a_large_request_takes_one_slice_per_thousand_entries(request_: Any) -> None:
-    slices, pieces = in_slices(wire.encoding_request(request_, 1, "me"))
-    frame = b"".join(pieces)
+    slices, frame = framed_in_slices(request_, ())
     assert slices == 3
     slices, (header, parts, last) = in_slices(wire.decoding_request(frame[4:]))
     assert (slices, header) == (3, wire.decode_request(frame[4:])[0])
