@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -356,6 +357,21 @@ async def outcome(work: Callable[[Callable[[Piece], None]], object], heard: Call
 
 def test_the_memory_of_a_child_is_limited() -> None:
     assert asyncio.run(outcome(lambda _: bytearray(2 * MOST_BYTES), [].append)) == "MemoryError: "
+
+
+def test_a_limit_of_the_user_stands_in_a_child() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    own = (1 << 40, before[1])
+    limits: list[Piece] = []
+    resource.setrlimit(resource.RLIMIT_AS, own)
+    try:
+        tell_limit = outcome(
+            lambda tell: tell(Piece(repr(resource.getrlimit(resource.RLIMIT_AS)).encode(), 1)), limits.append
+        )
+        assert asyncio.run(tell_limit) == ""
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert limits == [Piece(repr(own).encode(), 1)]
 
 
 def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:

@@ -118,10 +118,11 @@ def _live(work: Callable[[Tell], None], pipe: int) -> None:
         os.closerange(_STANDARD, pipe)
         os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
         words = _WELL
-        with suppress(OSError):  # not Linux
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            most = pages * resource.getpagesize() + MOST_BYTES
-            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if soft == resource.RLIM_INFINITY:  # a limit of the user stands
+            with suppress(OSError):  # not Linux
+                pages = int(Path("/proc/self/statm").read_text().split()[0])
+                resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MOST_BYTES, hard))
         try:
             work(lambda piece: _write(pipe, piece.content, piece.lines))
         except Exception as error:
