@@ -359,7 +359,7 @@ def test_the_memory_of_a_child_is_limited() -> None:
     assert asyncio.run(outcome(lambda _: bytearray(2 * MOST_BYTES), [].append)) == "MemoryError: "
 
 
-def test_a_limit_of_the_user_stands_in_a_child() -> None:
+def test_a_child_keeps_a_limit_of_the_user() -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
     own = (1 << 40, before[1])
     limits: list[Piece] = []
